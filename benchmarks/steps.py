@@ -1,0 +1,109 @@
+"""Steps per second of private logistic regression: `gs.solve`, plain JAX and Opacus, in one run.
+
+200 000 synthetic rows of norm 1 with 54 features, Poisson samples of 256 records, clip 1, no momentum. Gossamer's time
+is that of a whole `gs.solve` of 5000 steps after a first one, whose compiled loop and calibrated noise it finds again.
+Plain SGD is the same loop without privacy: a compiled `lax.fori_loop` over uniform batches of 256. The competitors take
+turns, and the least and the median of their rounds are printed. Opacus needs PyTorch and runs in an interpreter of its
+own, named by the environment variable GOSSAMER_TORCH_PYTHON; without it that row is skipped.
+
+    python benchmarks/steps.py
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import gossamer as gs
+
+ROWS, FEATURES, BATCH = 200_000, 54, 256
+STEPS, ROUNDS = 5_000, 5
+OPACUS_WARM_UP, OPACUS_STEPS = 20, 100
+METHOD = gs.methods.SGD(steps=STEPS, learning_rate=0.5, clip=1.0, batch_size=BATCH, momentum=0.0)
+INIT = {"weights": jnp.zeros(FEATURES), "intercept": jnp.zeros(())}
+HOW_TO = (
+    "Opacus is skipped: GOSSAMER_TORCH_PYTHON is not set. To make an interpreter for it: python3 -m venv ENV; "
+    "ENV/bin/pip install torch==2.13.0; ENV/bin/pip install opacus; export GOSSAMER_TORCH_PYTHON=ENV/bin/python"
+)
+
+
+def make_table() -> tuple[jax.Array, jax.Array]:
+    numbers = np.random.default_rng(0)
+    rows = numbers.normal(size=(ROWS, FEATURES)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    targets = (rows @ numbers.normal(size=FEATURES) > 0).astype(np.float32)
+    return jnp.asarray(rows), jnp.asarray(targets)
+
+
+def private(table: Any) -> Any:
+    budget = gs.Budget(epsilon=1.0, delta=1e-6)
+    return gs.solve(gs.ERM(gs.objectives.logistic), table, METHOD, budget, init=INIT, progress=False).params
+
+
+@jax.jit
+def plain(table: Any) -> Any:
+    def mean_loss(params: Any, batch: Any) -> jax.Array:
+        return jnp.mean(jax.vmap(gs.objectives.logistic, (None, 0))(params, batch))
+
+    def step(t: jax.Array, params: Any) -> Any:
+        chosen = jax.random.randint(jax.random.fold_in(jax.random.key(0), t), (BATCH,), 0, ROWS)
+        gradient = jax.grad(mean_loss)(params, jax.tree.map(lambda leaf: leaf[chosen], table))
+        return jax.tree.map(lambda x, g: x - 0.5 * g, params, gradient)
+
+    return jax.lax.fori_loop(0, STEPS, step, INIT)
+
+
+def seconds_per_step(run: Callable[[Any], Any], table: Any) -> float:
+    begun = time.perf_counter()
+    jax.block_until_ready(run(table))
+    return (time.perf_counter() - begun) / STEPS
+
+
+def opacus(python: str) -> dict[str, float]:
+    script = str(Path(__file__).with_name("opacus_logistic.py"))
+    sizes = map(str, (ROWS, FEATURES, BATCH, OPACUS_WARM_UP, OPACUS_STEPS))
+    done = subprocess.run([python, script, *sizes], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    console = Console()
+    python = os.environ.get("GOSSAMER_TORCH_PYTHON")
+    if not python:
+        console.print(HOW_TO)
+    table = make_table()
+    jax.block_until_ready((private(table), plain(table)))
+    times: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        turn = {"gs.solve": seconds_per_step(private, table), "plain SGD (not private)": seconds_per_step(plain, table)}
+        if python:
+            turn |= {f"Opacus, {mode}": seconds for mode, seconds in opacus(python).items()}
+        for name, seconds in turn.items():
+            times.setdefault(name, []).append(seconds)
+
+    page = Table("", "µs/step, least", "median", "steps/s, median", "× gs.solve, least", "× gs.solve, median")
+    ours = times["gs.solve"]
+    for name, seconds in times.items():
+        page.add_row(
+            name,
+            f"{1e6 * min(seconds):.1f}",
+            f"{1e6 * median(seconds):.1f}",
+            f"{1 / median(seconds):.0f}",
+            f"{min(seconds) / min(ours):.2f}",
+            f"{median(seconds) / median(ours):.2f}",
+        )
+    console.print(page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""What it costs: from a budget to noise, and from noise back to ε.
+
+Every figure that decides anything is an upper bound from dp-accounting's PLD accountant. The exact but
+unproven contour integral (`gossamer.contour`) only proposes where to look, and raises the alarm when the two
+disagree. What cannot be computed is refused: nothing here rounds in the user's favour.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+
+import dp_accounting
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from scipy import optimize
+
+from gossamer import contour
+from gossamer.budget import Budget, Neighbors
+from gossamer.contour import Cost
+from gossamer.schedule import Schedule
+
+RELATIONS = {
+    "replace_one": dp_accounting.NeighboringRelation.REPLACE_ONE,
+    "add_remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+}
+TRUNCATION_SHARE = 1e-3
+"""The part of δ set aside for samples that outgrow their static size."""
+SMALLEST_DELTA = 1e-10
+"""Below this the rounding of the accountant's Fourier transforms may show."""
+_MOST_CELLS = 400_000
+_INFLATIONS = tuple(1.0 + 1e-4 * 2**k for k in range(9))
+
+
+class AccountingError(ValueError):
+    """A budget that no noise can meet, or that cannot be accounted for reliably."""
+
+
+def costs_of(schedule: Schedule) -> list[Cost]:
+    """Return what a calibrated schedule costs; disjoint blocks cost one Gaussian, the least noisy."""
+    costs, once = [], []
+    for query in schedule:
+        if query.noise_multiplier is None:
+            raise AccountingError(f"query {query.name!r} has no noise multiplier yet; calibrate the schedule first.")
+        if query.disjoint:
+            once.append(query.noise_multiplier)
+        else:
+            costs.append(Cost(query.rate, query.noise_multiplier, query.count))
+    return costs + ([Cost(1.0, min(once), 1)] if once else [])
+
+
+def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float:
+    """Return an upper bound on ε at δ (0 < δ < 1) for a calibrated schedule, by PLD."""
+    costs = costs_of(schedule)
+    if any(cost.noise_multiplier <= 0 for cost in costs):
+        return math.inf
+    return float(_pld(costs, neighbors).get_epsilon_for_delta(delta))
+
+
+@functools.lru_cache(maxsize=256)
+def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
+    """Return the schedule with the least noise, in its split, that keeps the budget.
+
+    δ is shared: all but a thousandth pays for the noise, the rest for truncated samples (`capacities`).
+    """
+    if not budget.is_private:
+        return schedule.with_noise(tuple(0.0 for _ in schedule))
+    if budget.delta < SMALLEST_DELTA:
+        raise AccountingError(
+            f"delta = {budget.delta:g} is below {SMALLEST_DELTA:g}, the smallest value that the accountant resolves. "
+            "Choose a larger delta; n ** -1.1 is customary."
+        )
+    if budget.neighbors == "add_remove" and any(query.disjoint for query in schedule):
+        raise AccountingError(
+            "a schedule with disjoint blocks has no guarantee under neighbors = 'add_remove': one record more "
+            "moves the others between blocks. Use neighbors = 'replace_one'."
+        )
+    _check_blocks_fit(schedule, n)
+    delta = budget.delta * (1 - TRUNCATION_SHARE)
+    ratios = np.array(schedule.ratios())
+
+    def costs_at(scale: float) -> list[Cost]:
+        return costs_of(schedule.with_noise(tuple(scale * ratios)))
+
+    scale = _smallest_scale(costs_at, delta, budget)
+    for inflation in _INFLATIONS:
+        candidate = costs_at(scale * inflation)
+        if _pld(candidate, budget.neighbors).get_delta_for_epsilon(budget.epsilon) <= delta:
+            return schedule.with_noise(tuple(scale * inflation * ratios))
+    raise AccountingError(
+        f"the accountant did not confirm any noise for epsilon = {budget.epsilon:g}, delta = {budget.delta:g} on "
+        f"{[(query.name, query.rate, query.count) for query in schedule]}. Ask fewer queries or allow a larger epsilon."
+    )
+
+
+def capacities(schedule: Schedule, n: int, budget: Budget) -> tuple[dict[str, int], float]:
+    """Return the static sample size of every Poisson query and the δ that truncating there can cost.
+
+    If a sample may outgrow its capacity with probability at most τ over all queries, for either neighbour, then
+    P' ≤ P + τ ≤ e^ε Q + δ₀ + τ ≤ e^ε (Q' + τ) + δ₀ + τ: truncation adds (1 + e^ε) τ to the ideal δ₀. Each τ_j is
+    Chernoff's bound exp(−n·KL(k/n ‖ q)) on P(Binomial(n, q) ≥ k), so the sum below is rigorous.
+    """
+    sampled = [query for query in schedule if query.sampling == "poisson"]
+    epsilon = budget.epsilon if budget.is_private else 0.0
+    sizes: dict[str, int] = {}
+    for query in sampled:
+        allowed = math.log(TRUNCATION_SHARE * budget.delta / len(sampled) / query.count) - np.logaddexp(0.0, epsilon)
+        sizes[query.name] = min(n, 8 * math.ceil(_chernoff_size(n, query.rate, allowed) / 8))
+    return sizes, truncation(schedule, n, sizes, epsilon)
+
+
+def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: float) -> float:
+    """Return the δ that cutting samples at these sizes can cost; a sample of n rows is never cut."""
+    log_growth = float(np.logaddexp(0.0, epsilon))
+    return sum(
+        query.count * math.exp(log_growth + _log_tail(n, query.rate, sizes[query.name] + 1))
+        for query in schedule
+        if query.sampling == "poisson" and sizes[query.name] < n
+    )
+
+
+def _check_blocks_fit(schedule: Schedule, n: int) -> None:
+    for query in schedule:
+        if query.disjoint and int(query.rate * n) == 0:
+            raise AccountingError(f"query {query.name!r}: blocks of rate {query.rate:g} of n = {n} rows are empty.")
+    rows = sum(query.count * int(query.rate * n) for query in schedule if query.disjoint)
+    if rows > n:
+        raise AccountingError(
+            f"the disjoint blocks need {rows} rows but there are n = {n}. Use fewer steps or smaller blocks."
+        )
+
+
+def _log_tail(n: int, rate: float, k: int) -> float:
+    """Chernoff: an upper bound on log P(Binomial(n, rate) ≥ k), for k ≥ n·rate."""
+    share = k / n
+    if share >= 1.0:
+        return n * math.log(rate) if k == n else -math.inf
+    return -n * (share * math.log(share / rate) + (1 - share) * math.log((1 - share) / (1 - rate)))
+
+
+def _chernoff_size(n: int, rate: float, log_allowed: float) -> int:
+    """Return the smallest size whose overflow has log probability at most `log_allowed`."""
+    low, high = math.ceil(n * rate), n
+    while low < high:
+        middle = (low + high) // 2
+        if _log_tail(n, rate, middle + 1) <= log_allowed:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budget: Budget) -> float:
+    """Propose the noise scale at which δ(ε) equals the target."""
+
+    def excess_by(delta_of: Callable[[list[Cost]], float], log_scale: float) -> float:
+        return math.log(max(delta_of(costs_at(math.exp(log_scale))), 1e-300)) - math.log(delta)
+
+    def exact(costs: list[Cost]) -> float:
+        try:
+            return contour.delta(costs, budget.epsilon, budget.neighbors)
+        except contour.DidNotConvergeError:
+            # Far on the safe side the Rényi bound settles the sign, and no more is needed there.
+            safe = contour.renyi_delta(costs, budget.epsilon, budget.neighbors)
+            if safe > delta / 2:
+                raise
+            return safe
+
+    def bound(costs: list[Cost]) -> float:
+        return float(_pld(costs, budget.neighbors, fineness=1e-2).get_delta_for_epsilon(budget.epsilon))
+
+    # Leading order: the loss is Gaussian with variance Σ c q² Δ²/σ².
+    unit = costs_at(1.0)
+    spread = math.sqrt(sum(c.count * (c.rate / c.noise_multiplier) ** 2 for c in unit))
+    sensitivity = 2.0 if budget.neighbors == "replace_one" else 1.0
+    tail = math.sqrt(2 * math.log(1.25 / delta))
+    start = math.log(sensitivity * spread * (tail / budget.epsilon if budget.epsilon < tail else budget.epsilon**-0.5))
+    # A small rate saves privacy only down to noise multipliers of about a half: the tail takes over there.
+    start = max([start, *(math.log(0.5 / c.noise_multiplier) for c in unit if c.rate < 1.0)])
+    try:
+        return _root(functools.partial(excess_by, exact), start, tolerance=2e-5)
+    except contour.DidNotConvergeError:
+        return _root(functools.partial(excess_by, bound), start, tolerance=5e-4)
+
+
+def _root(excess: Callable[[float], float], start: float, tolerance: float) -> float:
+    """Return exp of a point just above the root of a decreasing function, searched from `start`."""
+    low = high = start
+    for _ in range(60):
+        if excess(low) > 0:
+            break
+        low -= 0.25
+    for _ in range(60):
+        if excess(high) <= 0:
+            return math.exp(optimize.brentq(excess, low, high, xtol=tolerance) + tolerance)
+        low, high = high, high + 0.25
+    raise AccountingError("no noise scale brackets the budget; allow a larger epsilon or delta.")
+
+
+def _pld(costs: list[Cost], neighbors: Neighbors, fineness: float = 1e-3) -> pld_lib.PrivacyLossDistribution:
+    """Compose pessimistic privacy loss distributions on one grid, fine enough and yet small.
+
+    Rounding one loss of deviation s to a grid of width h adds a variance of at most min(h²/4, s·h) to it; h is
+    the largest width at which all of that stays below `fineness` of the composition's own variance. It must not
+    ask for too many cells of one query either (each costs microseconds): a coarser grid is still an upper bound.
+    """
+    deviations = [contour.loss_deviation(cost, neighbors) for cost in costs]
+    variance = sum(cost.count * s**2 for cost, s in zip(costs, deviations, strict=True))
+
+    def added(width: float) -> float:
+        return sum(c.count * min(width**2 / 4, s * width) for c, s in zip(costs, deviations, strict=True))
+
+    width = math.sqrt(variance)
+    while added(width) > fineness * variance:
+        width /= 1.5
+    width = max(width, max(contour.loss_range(cost, neighbors) for cost in costs) / _MOST_CELLS)
+
+    relation = RELATIONS[neighbors]
+    total = None
+    for cost in costs:
+        deviation = cost.noise_multiplier
+        if cost.rate == 1.0:
+            deviation /= math.sqrt(cost.count)
+        one = pld_lib.from_gaussian_mechanism(
+            standard_deviation=deviation,
+            sampling_prob=cost.rate,
+            value_discretization_interval=width,
+            neighboring_relation=relation,
+        )
+        if cost.rate < 1.0 and cost.count > 1:
+            one = one.self_compose(cost.count)
+        total = one if total is None else total.compose(one)
+    if total is None:
+        raise AccountingError("a schedule without queries costs nothing and needs no budget.")
+    return total

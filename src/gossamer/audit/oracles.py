@@ -1,0 +1,147 @@
+"""Oracles for attackers: they record, replay, compare and score what passes through the door.
+
+Each wraps an honest (or deliberately unsound) oracle and is given to the method in its place. None is private.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gossamer.oracle.clipping import clip_and_sum
+from gossamer.oracle.door import Ask, Ledger, Oracle
+from gossamer.oracle.sampling import Sample
+from gossamer.schedule import Query
+
+PyTree = Any
+
+
+class Recording:
+    """Answers as the inner oracle does, and writes every answer on a tape, its memory."""
+
+    def __init__(self, inner: Oracle):
+        self.inner, self.door = inner, inner.door
+
+    def answer(self, query, index, h, clip, weights, memory):
+        """Answer and record."""
+        answer, _ = self.inner.answer(query, index, h, clip, weights, None)
+        tape = jax.tree.map(lambda tape, leaf: tape.at[index].set(leaf), memory[query.name], answer)
+        return answer, {**memory, query.name: tape}
+
+
+class Replaying:
+    """Answers from a tape. The records of the inner oracle are there, but an honest method cannot reach them."""
+
+    def __init__(self, inner: Oracle):
+        self.inner, self.door = inner, inner.door
+
+    def answer(self, query, index, h, clip, weights, memory):
+        """Read the answer from the tape."""
+        return jax.tree.map(lambda tape: tape[index], memory[query.name]), memory
+
+
+class Comparing(Replaying):
+    """Answers from a tape, and measures how far two tables' clipped sums are apart on the same sample.
+
+    Its memory is the tape and, per query, the largest distance so far in units of the threshold.
+    """
+
+    def __init__(self, inner: Oracle, neighbor: Oracle):
+        super().__init__(inner)
+        self.neighbor = neighbor
+
+    def answer(self, query, index, h, clip, weights, memory):
+        """Answer from the tape and compare."""
+        tape, worst = memory
+        sample_key, _ = jax.random.split(self.inner.key(query, index))
+        sums = [
+            oracle.clipped_sum(h, oracle.sample(query, index, sample_key), clip)
+            for oracle in (self.inner, self.neighbor)
+        ]
+        apart = jnp.sqrt(jnp.sum(jnp.square(_normalised(sums[0], clip, weights) - _normalised(sums[1], clip, weights))))
+        apart = jnp.where(jnp.isnan(apart), jnp.inf, apart)
+        answer, _ = super().answer(query, index, h, clip, weights, tape)
+        return answer, (tape, {**worst, query.name: jnp.maximum(worst[query.name], apart)})
+
+
+class Scoring:
+    """Answers as the inner oracle does, and adds up the log-likelihood ratio of the answers; memory: that sum.
+
+    This is the strongest attacker that the definition allows for: it knows every other record, the sample but for
+    the target, and all answers. For a target that contributes u in one table and v in the other, with rate q,
+
+        log [(1−q) + q exp(⟨r,u⟩/σ² − ‖u‖²/2σ²)] − log [(1−q) + q exp(⟨r,v⟩/σ² − ‖v‖²/2σ²)]
+
+    is the ratio for one answer, where r is the noisy sum less the other records' part.
+    """
+
+    def __init__(self, inner: Oracle, row: int, first: PyTree, second: PyTree | None):
+        self.inner, self.door = inner, inner.door
+        self._row, self._first, self._second = row, first, second
+
+    def answer(self, query, index, h, clip, weights, memory):
+        """Answer and score."""
+        answer, _ = self.inner.answer(query, index, h, clip, weights, None)
+        sample_key, _ = jax.random.split(self.inner.key(query, index))
+        sample = self.inner.sample(query, index, sample_key)
+        rows = jnp.arange(self.door.n) if sample.rows is None else sample.rows
+        rest = self.inner.clipped_sum(h, Sample(sample.rows, sample.mask & (rows != self._row)), clip)
+        size = Oracle.normaliser(self.inner, query, sample)
+        residual = jax.tree.map(lambda a, other: a * size - other, answer, rest)
+        r = _normalised(residual, clip, weights)
+        sigma = self.inner.noise_multiplier(query)
+        rate = jnp.any(rows == self._row).astype(jnp.float32) if query.disjoint else jnp.float32(query.rate)
+        scores = [
+            _log_mixture(rate, (jnp.dot(r, u) - 0.5 * jnp.dot(u, u)) / sigma**2)
+            for u in (self._part(h, record, clip, weights) for record in (self._first, self._second))
+        ]
+        return answer, memory + scores[0] - scores[1]
+
+    def _part(self, h: Any, record: PyTree | None, clip: Any, weights: tuple[float, ...]) -> jax.Array:
+        """Return one record's clipped vector; an absent record contributes zero."""
+        counts = jnp.full(1, record is not None)
+        alone = jax.tree.map(lambda leaf: leaf[None], self._first if record is None else record)
+        total = clip_and_sum(h, alone, counts, clip, self.door.backend, self.door.microbatch)
+        return _normalised(total, clip, weights)
+
+
+def _log_mixture(rate: jax.Array, log_ratio: jax.Array) -> jax.Array:
+    return jnp.logaddexp(jnp.log1p(-rate), jnp.log(rate) + log_ratio)
+
+
+def _normalised(total: PyTree, clip: Any, weights: tuple[float, ...]) -> jax.Array:
+    """Return a sum as one vector in units of its noise: block j divided by w_j·C_j (a zero threshold: zero)."""
+    blocks = zip(total, clip, weights, strict=True) if isinstance(clip, tuple) else [(total, clip, weights[0])]
+    parts = []
+    for block, c, w in blocks:
+        flat = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(block)])
+        parts.append(jnp.where((flat == 0) & (c == 0), 0.0, flat / (w * c)))
+    return jnp.concatenate(parts)
+
+
+def answer_shapes(method: Any, problem: Any, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
+    """Return the shape of each query's answer, by tracing one step."""
+    seen: dict[str, PyTree] = {}
+
+    class Shapes(Replaying):
+        def answer(self, query: Query, index, h, clip, weights, memory):
+            answer, _ = inner.answer(query, index, h, clip, weights, None)
+            seen[query.name] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), answer)
+            return answer, memory
+
+    def one_step(params: PyTree) -> PyTree:
+        ask = Ask(Shapes(inner), Ledger.empty(inner.door.schedule))  # type: ignore[arg-type]
+        return method.step(problem, ask, method.init(problem, params), jnp.int32(0))[0]
+
+    jax.eval_shape(one_step, params)
+    return seen
+
+
+def empty_tape(method: Any, problem: Any, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
+    """Return room for every answer of a run."""
+    shapes = answer_shapes(method, problem, params, inner)
+
+    def room(query: Query) -> PyTree:
+        return jax.tree.map(lambda s: jnp.zeros((query.count, *s.shape), s.dtype), shapes[query.name])
+
+    return {query.name: room(query) for query in inner.door.schedule if query.name in shapes}

@@ -1,0 +1,92 @@
+"""The one loop that runs every method, compiled, in pieces of any length.
+
+The loop runs from the carry's step to `stop`, a number that the compiled code is given: one compilation serves
+every piece, so that progress, checkpoints and diagnostics may interrupt a run wherever they like. It stops by
+itself at an iterate that is not finite, which is public, being computed from private answers.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer import output, trees
+from gossamer.methods.base import Method
+from gossamer.oracle.door import Ask, Door, Ledger, Oracle, Secrets
+
+PyTree = Any
+
+
+class Carry(NamedTuple):
+    """A run between two steps."""
+
+    t: jax.Array
+    state: PyTree
+    ledger: Ledger
+    choice: output.Choice
+    history: dict[str, jax.Array]
+    finite: jax.Array
+
+
+class Keys(NamedTuple):
+    """Independent streams of a run's randomness."""
+
+    oracle: jax.Array
+    order: jax.Array
+    output: jax.Array
+
+
+def split(key: jax.Array) -> Keys:
+    """Split a run's key into its streams."""
+    return Keys(*jax.random.split(key, len(Keys._fields)))
+
+
+def make_secrets(
+    door: Door, data: PyTree, noise: dict[str, Any], keys: Keys, present: jax.Array | None = None
+) -> Secrets:
+    """Give the oracle what it alone may hold."""
+    disjoint = any(query.disjoint for query in door.schedule)
+    rows = jnp.arange(door.n if disjoint else 0, dtype=jnp.int32)
+    order = jax.random.permutation(keys.order, rows) if disjoint else rows
+    return Secrets(data, noise, keys.oracle, order, present)
+
+
+def start(method: Method, problem: Any, params: PyTree, door: Door, key: jax.Array, memory: PyTree = None) -> Carry:
+    """Return a run before its first step."""
+    return Carry(
+        t=jnp.int32(0),
+        state=method.init(problem, params),
+        ledger=Ledger.empty(door.schedule, memory),
+        choice=output.first_choice(params, method.steps, key),
+        history={"gradient_norm": jnp.full(method.steps, jnp.nan, jnp.float32)},
+        finite=jnp.bool_(True),
+    )
+
+
+def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop: jax.Array) -> Carry:
+    """Run until step `stop`, or until the iterate is not finite."""
+
+    def unfinished(carry: Carry) -> jax.Array:
+        return (carry.t < stop) & carry.finite
+
+    def body(carry: Carry) -> Carry:
+        ask = Ask(oracle, carry.ledger)
+        state, report = method.step(problem, ask, carry.state, carry.t)
+        after = method.params(state)
+        return Carry(
+            t=carry.t + 1,
+            state=state,
+            ledger=ask.ledger,
+            choice=output.choose(method.output, carry.choice, carry.t, report.at, report.gradient_norm, after),
+            history={"gradient_norm": carry.history["gradient_norm"].at[carry.t].set(report.gradient_norm)},
+            finite=trees.all_finite(after),
+        )
+
+    return jax.lax.while_loop(unfinished, body, carry)
+
+
+@functools.partial(jax.jit, static_argnames=("method", "problem", "door"))
+def advance(method: Method, problem: Any, door: Door, secrets: Secrets, carry: Carry, stop: jax.Array) -> Carry:
+    """Run until step `stop`, compiled once for each method, problem, door and shapes."""
+    return advance_by(method, problem, Oracle(door, secrets), carry, stop)

@@ -1,0 +1,91 @@
+"""What every method is: a frozen configuration with a schedule and one pure step."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer.oracle.door import Ask
+from gossamer.output import RULES
+from gossamer.schedule import Schedule
+
+PyTree = Any
+State = Any
+LearningRate = float | Callable[[jax.Array], jax.Array]
+"""A number, or a function of the step such as an optax schedule."""
+
+
+class Report(NamedTuple):
+    """What a step tells besides its state; public, since it is computed from private answers."""
+
+    at: PyTree
+    """The point x_t at which the gradient was estimated."""
+    gradient_norm: jax.Array
+    """The norm of that estimate."""
+
+
+class Method(ABC):
+    """A published algorithm with its hyper-parameters: subclasses are frozen dataclasses.
+
+    It never sees data: its step is handed `ask`.
+    """
+
+    problems: ClassVar[tuple[str, ...]] = ("ERM",)
+    """The kinds of problem that it can solve."""
+
+    steps: int
+    output: str
+
+    def __post_init__(self):
+        self.check()
+
+    def check(self) -> None:
+        """Refuse hyper-parameters that make no sense, naming them."""
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, field.name)
+            if field.name in _WHOLE and not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"{field.name} = {value!r} must be a whole number of at least 1.")
+            if field.name.startswith("clip") and not (isinstance(value, int | float) and 0 < value < float("inf")):
+                raise ValueError(
+                    f"{field.name} = {value!r} must be a finite number above 0: it bounds what one record can do."
+                )
+            if field.name.startswith("learning_rate") and not (callable(value) or value > 0):
+                raise ValueError(f"{field.name} = {value!r} must be above 0, or a function of the step.")
+        if self.output not in RULES:
+            raise ValueError(f"output = {self.output!r} must be one of {', '.join(map(repr, RULES))}.")
+
+    @abstractmethod
+    def schedule(self, n: int) -> Schedule:
+        """Declare what will be asked of a table of n records."""
+
+    @abstractmethod
+    def init(self, problem: Any, params: PyTree) -> State:
+        """Return the state before the first step."""
+
+    @abstractmethod
+    def step(self, problem: Any, ask: Ask, state: State, t: jax.Array) -> tuple[State, Report]:
+        """Make step t = 0, 1, …: the algorithm itself."""
+
+    @abstractmethod
+    def params(self, state: State) -> PyTree:
+        """Return the current iterate."""
+
+
+_WHOLE = ("steps", "batch_size", "period", "inner_steps")
+
+
+def sampling_rate(batch_size: int, n: int) -> float:
+    """Return batch_size/n, or refuse a batch larger than the table."""
+    if batch_size > n:
+        raise ValueError(
+            f"batch_size = {batch_size} exceeds n = {n} records. Choose at most n; batch_size = n asks every record."
+        )
+    return batch_size / n
+
+
+def rate_at(learning_rate: LearningRate, t: jax.Array) -> jax.Array:
+    """Return the learning rate of step t."""
+    return learning_rate(t) if callable(learning_rate) else jnp.float32(learning_rate)

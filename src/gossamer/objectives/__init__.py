@@ -1,0 +1,5 @@
+"""What to minimise."""
+
+from gossamer.objectives.erm import ERM, logistic, softmax
+
+__all__ = ["ERM", "logistic", "softmax"]

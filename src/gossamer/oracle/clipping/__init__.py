@@ -1,0 +1,155 @@
+"""Per-record clipping behind one interface: Σ clip(h(z_i), C) over the rows of a batch that count.
+
+Backends differ in how they get there, never in what they return:
+
+* `linear`: closed form for linear models;
+* `ghost`: norms and sums from the factors of a backward pass, without per-record gradients;
+* `vmap`: one vector per record, for anything.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from gossamer.oracle.clipping import ghost, linear, per_record
+from gossamer.oracle.clipping.factors import Clip
+from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, Value
+
+PyTree = Any
+Backend = Literal["auto", "linear", "ghost", "vmap"]
+_VMAP_FLOATS = 1 << 25
+"""How many floats of per-record vectors may be in memory at a time by default: 128 MB."""
+_GHOST_ROWS = 8192
+
+
+def clip_and_sum(
+    h: Callable[[PyTree], PyTree],
+    batch: PyTree,
+    mask: jax.Array,
+    clip: Clip,
+    backend: Backend = "auto",
+    microbatch: int | None = None,
+) -> PyTree:
+    """Return Σ clip(h(z_i), C) over the rows where `mask` holds.
+
+    With a tuple of thresholds h returns a tuple of blocks, each clipped by its own norm. `microbatch` bounds how
+    many rows are in memory at a time; the default bounds the memory of per-record vectors.
+    """
+    # Norms must be those of the vectors that are summed: no TF32 or bfloat16 products on accelerators.
+    with jax.default_matmul_precision("highest"):
+        return _clip_and_sum(h, batch, mask, clip, backend, microbatch)
+
+
+def _clip_and_sum(
+    h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, clip: Clip, backend: Backend, microbatch: int | None
+) -> PyTree:
+    if isinstance(h, Joint):
+        if not isinstance(clip, tuple) or len(clip) != len(h.parts):
+            raise ValueError(
+                f"a joint query of {len(h.parts)} parts needs a tuple of as many thresholds, got {clip!r}."
+            )
+        return tuple(
+            _clip_and_sum(part, batch, mask, c, backend, microbatch) for part, c in zip(h.parts, clip, strict=True)
+        )
+    if backend == "auto":
+        backend = _best_backend(h, batch, clip)
+    if backend == "linear":
+        if not linear.supports(h, clip):
+            raise ValueError(
+                "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
+                "like) and one threshold. Use backend = 'auto'."
+            )
+        return linear.clipped_sum(h, batch, mask, clip)  # type: ignore[arg-type]
+    if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
+        return _in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip), batch, mask, microbatch or _GHOST_ROWS)
+    if backend in ("ghost", "vmap"):
+        rows = microbatch or _affordable_rows(h, batch)
+        return _in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip), batch, mask, rows)
+    raise ValueError(f"backend = {backend!r} must be one of 'auto', 'linear', 'ghost', 'vmap'.")
+
+
+def _best_backend(h: Any, batch: PyTree, clip: Clip) -> Backend:
+    if linear.supports(h, clip):
+        return "linear"
+    if isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
+        return "ghost"
+    return "vmap"
+
+
+def _ghost_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: Clip) -> PyTree:
+    if isinstance(h, Gradient):
+        return ghost.clipped_gradient(h.loss, h.at, batch, mask, clip)
+    return ghost.clipped_difference(h.loss, h.at, h.other, batch, mask, clip)
+
+
+def _affordable_rows(h: Callable[[PyTree], PyTree], batch: PyTree) -> int:
+    record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batch)
+    size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(h, record)))
+    return max(1, min(4096, _VMAP_FLOATS // max(1, size)))
+
+
+def _in_chunks(total: Callable[[PyTree, jax.Array], PyTree], batch: PyTree, mask: jax.Array, rows: int) -> PyTree:
+    """Add up `total` over chunks of at most `rows` rows."""
+    size = mask.shape[0]
+    if size <= rows:
+        return total(batch, mask)
+
+    def chunk(start: jax.Array) -> PyTree:
+        # The last chunk is moved back to fit; the rows that it sees again are masked.
+        first = jnp.minimum(start, size - rows)
+        part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, rows), batch)
+        fresh = first + jnp.arange(rows) >= start
+        return total(part, jax.lax.dynamic_slice_in_dim(mask, first, rows) & fresh)
+
+    def add(sums: PyTree, start: jax.Array) -> tuple[PyTree, None]:
+        return jax.tree.map(jnp.add, sums, chunk(start)), None
+
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.int32(0)))
+    return jax.lax.scan(add, zero, jnp.arange(0, size, rows, dtype=jnp.int32))[0]
+
+
+def clipped_sum(
+    loss: Loss,
+    params: PyTree,
+    batch: PyTree,
+    clip: Clip = 1.0,
+    backend: Backend = "auto",
+    microbatch: int | None = None,
+) -> PyTree:
+    """Return Σ_i clip(∇loss(params; z_i), clip). A building block: NOT private by itself.
+
+    Args:
+      loss: `loss(params, record)` → scalar, for one record.
+      params: a pytree of float arrays.
+      batch: records stacked along a leading axis.
+      clip: the norm bound of one record's gradient, or a tuple of bounds if `params` is a tuple of blocks.
+      backend: "auto", "linear", "ghost" or "vmap".
+      microbatch: how many rows to have in memory at a time.
+    """
+    return clip_and_sum(Gradient(loss, params), batch, _all_rows(batch), clip, backend, microbatch)
+
+
+def clipped_difference(
+    loss: Loss,
+    params: PyTree,
+    other: PyTree,
+    batch: PyTree,
+    clip: Clip = 1.0,
+    backend: Backend = "auto",
+    microbatch: int | None = None,
+) -> PyTree:
+    """Return Σ_i clip(∇loss(params; z_i) − ∇loss(other; z_i), clip). A building block: NOT private by itself.
+
+    The arguments are those of `clipped_sum`; both gradients are taken at the same record.
+    """
+    return clip_and_sum(Difference(loss, params, other), batch, _all_rows(batch), clip, backend, microbatch)
+
+
+def _all_rows(batch: PyTree) -> jax.Array:
+    return jnp.ones(jax.tree.leaves(batch)[0].shape[0], bool)
+
+
+__all__ = ["Backend", "Clip", "Value", "clip_and_sum", "clipped_difference", "clipped_sum"]

@@ -1,0 +1,226 @@
+"""Each record's contribution to a leaf, held in whichever form is cheapest: its norm, and weighted sums over records.
+
+Every form gives the norm of exactly the vector whose weighted sum it returns. Rounding *before* that vector (in the
+network's forward and backward passes) changes what is contributed, never by how much it may exceed the threshold.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .sites import Bilinear, Lookup
+
+MARGIN = 32.0
+"""Rounding errors of a sum of products that may cancel, in units of its terms' last place."""
+
+
+class Contribution(Protocol):
+    """The gradients (or differences) of a batch of records in one value of parameters."""
+
+    def squared_norms(self) -> jax.Array:
+        """Return ‖g_i‖² for each record."""
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Return Σ_i s_i g_i over the records with s_i > 0; the others may hold NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Instantiated gradients, one row per record."""
+
+    values: jax.Array
+
+    def squared_norms(self) -> jax.Array:
+        """Sum squares."""
+        return _squares(self.values, self.values.ndim - 1)
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Sum weighted rows."""
+        # As a product: the CPU backend's reduction over a leading axis is many times slower.
+        rows = self.values.reshape(len(self.values), -1)
+        return _product("bn,b->n", weights, rows, jnp.ones(len(rows), rows.dtype)).reshape(self.values.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Gradients a ⊗ d, one position per record, for each of H groups: a is (B, H, n) and d is (B, H, m)."""
+
+    a: jax.Array
+    d: jax.Array
+
+    def squared_norms(self) -> jax.Array:
+        """‖a‖²‖d‖², summed over groups."""
+        return (_floored_squares(self.a) * _floored_squares(self.d)).sum(axis=1)
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Aᵀ(s ⊙ D)."""
+        return _product("bhn,bhm->hnm", weights, self.a, self.d)
+
+
+@dataclass(frozen=True, eq=False)
+class OuterDifference:
+    """Differences a1 ⊗ d1 − a2 ⊗ d2 of outer products, held as r ⊗ d1 + a2 ⊗ e without cancellation.
+
+    Exactly, a1 ⊗ d1 − a2 ⊗ d2 = Δa ⊗ d1 + a2 ⊗ Δd, and ‖·‖² = ‖Δa‖²‖d1‖² + ‖a2‖²‖Δd‖² + 2⟨Δa,a2⟩⟨d1,Δd⟩. The two
+    terms are as small as the difference unless they cancel each other, as when a grows while d shrinks. So the part
+    of Δa along a2 is moved to the other term: with Δa = r + αa2 it is r ⊗ d1 + a2 ⊗ e, e = Δd + αd1, whose terms are
+    orthogonal and whose squared norm is a sum of squares. What rounding leaves of ⟨r,a2⟩ is added with its sign, and
+    then MARGIN·ε times the two squares: an inner product of float32 vectors is wrong by a few ε of the product of
+    their lengths, so by the inequality of means the cross term is wrong by a few ε of the squares' sum, and the norm
+    is never under-estimated by more than the rounding of sums of squares (a few 1e-7). |α| ≤ 1e6 keeps αd1 from
+    overflowing when a2 is all but zero; the terms are then not orthogonal, and the margin still covers the cross term.
+    """
+
+    r: jax.Array
+    d1: jax.Array
+    a2: jax.Array
+    e: jax.Array
+
+    @staticmethod
+    def of(a1: jax.Array, d1: jax.Array, a2: jax.Array, d2: jax.Array) -> "OuterDifference":
+        """Split the difference of a1 ⊗ d1 and a2 ⊗ d2."""
+        da, dd = a1 - a2, d1 - d2
+        length = jnp.sum(a2 * a2, axis=-1, keepdims=True)
+        alpha = jnp.sum(da * a2, axis=-1, keepdims=True) / jnp.where(length > 0, length, 1.0)
+        alpha = jnp.clip(alpha, -1e6, 1e6)
+        return OuterDifference(da - alpha * a2, d1, a2, dd + alpha * d1)
+
+    def squared_norms(self) -> jax.Array:
+        """‖r‖²‖d1‖² + ‖a2‖²‖e‖² + 2⟨r,a2⟩⟨d1,e⟩ and a margin for the rounding of the last term."""
+        r, d1, a2, e = (_floored_squares(x) for x in (self.r, self.d1, self.a2, self.e))
+        squares = r * d1 + a2 * e
+        cross = 2.0 * jnp.sum(self.r * self.a2, axis=-1) * jnp.sum(self.d1 * self.e, axis=-1)
+        margin = MARGIN * jnp.finfo(squares.dtype).eps * squares
+        return (jnp.maximum(squares + cross, 0.0) + margin).sum(axis=1)
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Rᵀ(s ⊙ D1) + A2ᵀ(s ⊙ E)."""
+        first, second = Outer(self.r, self.d1), Outer(self.a2, self.e)
+        return first.weighted_sum(weights) + second.weighted_sum(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """Gradients Σ_t a_t ⊗ d_t over few positions of a large site: a is (B, H, T, n) and d is (B, H, T, m).
+
+    ‖Σ_t a_t ⊗ d_t‖² = Σ_tu ⟨a_t,a_u⟩⟨d_t,d_u⟩. Its terms may cancel; each is wrong by a few ε of its factors' lengths,
+    so MARGIN·ε (Σ_t ‖a_t‖‖d_t‖)² is added and the norm is not under-estimated.
+    """
+
+    a: jax.Array
+    d: jax.Array
+
+    def squared_norms(self) -> jax.Array:
+        """Sum the product of the two Gram matrices."""
+        alike = jnp.einsum("bhtn,bhun->bhtu", self.a, self.a)
+        errors = jnp.einsum("bhtm,bhum->bhtu", self.d, self.d)
+        lengths = jnp.sqrt(_floored_squares(self.a) * _floored_squares(self.d)).sum(axis=-1)
+        margin = MARGIN * jnp.finfo(lengths.dtype).eps * lengths**2
+        return (jnp.maximum((alike * errors).sum(axis=(-1, -2)), 0.0) + margin).sum(axis=1)
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Aᵀ(s ⊙ D) over all records and positions at once."""
+        return _product("bhtn,bhtm->hnm", weights, self.a, self.d)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Gradients of looked-up rows: the error at each position, added to the row it was read from."""
+
+    lookup: Lookup
+    indices: tuple[jax.Array, ...]
+    error: jax.Array
+
+    def squared_norms(self) -> jax.Array:
+        """Add the errors of positions that read the same row, then sum squares.
+
+        Positions are merged by a 0/1 matrix that sends each to the first that reads its row; rows outside the table
+        are dropped. No inner products, hence nothing to cancel.
+        """
+        d = self.lookup.columns(self.error)
+        if self.lookup.rows is not None:
+            rows = self.lookup.rows(*self.indices)
+            first = jnp.argmax(rows[:, :, None] == rows[:, None, :], axis=-1)
+            slots = jnp.arange(self.lookup.positions)
+            merge = (first[:, None, :] == slots[:, None]) & (rows[:, None, :] >= 0)
+            d = jnp.einsum("btu,bud->btd", merge.astype(d.dtype), d)
+        return _squares(d, 2)
+
+    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+        """Add the weighted errors of all records to their rows."""
+        return self.lookup.spread(self.indices, _weigh(weights, self.error))
+
+
+def instantiated(site: Bilinear) -> bool:
+    """Whether building Σ_t a_t ⊗ d_t takes no more than a few times the memory of its factors."""
+    return site.positions > 1 and site.n * site.m <= 4 * site.positions * (site.n + site.m)
+
+
+def bilinear_gradient(site: Bilinear, x: jax.Array, d: jax.Array) -> Contribution:
+    """Hold the gradients of a bilinear site, with input x and error d, in the cheapest form."""
+    if instantiated(site):
+        return Rows(bilinear_rows(site, x, d))
+    a, d = site.rows(x), site.columns(d)
+    return Outer(a[:, :, 0], d[:, :, 0]) if site.positions == 1 else Gram(a, d)
+
+
+def bilinear_difference(site: Bilinear, x1: jax.Array, d1: jax.Array, x2: jax.Array, d2: jax.Array) -> Contribution:
+    """Hold the differences of a bilinear site's gradients at two points in the cheapest form."""
+    if site.positions == 1:
+        a1, d1, a2, d2 = (x[:, :, 0] for x in (site.rows(x1), site.columns(d1), site.rows(x2), site.columns(d2)))
+        return OuterDifference.of(a1, d1, a2, d2)
+    if instantiated(site):
+        return Rows(bilinear_rows_difference(site, x1, d1, x2, d2))
+    a = jnp.concatenate([site.rows(x1 - x2), site.rows(x2)], axis=2)
+    return Gram(a, jnp.concatenate([site.columns(d1), site.columns(d1 - d2)], axis=2))
+
+
+def bilinear_rows(site: Bilinear, x: jax.Array, d: jax.Array) -> jax.Array:
+    """Instantiate Σ_t a_t ⊗ d_t by one batched product."""
+    # Adding 0 · d delays the patches of a convolution until the error is there: otherwise the compiler makes all
+    # of them in the forward pass and keeps them. (Where it is NaN the record's gradient is not finite anyway.)
+    x = x + 0.0 * d.reshape(len(d), -1)[:, 0].reshape(-1, *(1,) * (x.ndim - 1))
+    return jnp.einsum("bhtn,bhtm->bhnm", site.rows(x), site.columns(d))
+
+
+def bilinear_rows_difference(site: Bilinear, x1: jax.Array, d1: jax.Array, x2: jax.Array, d2: jax.Array) -> jax.Array:
+    """Instantiate the differences, as Σ_t Δa_t ⊗ d1_t + Σ_t a2_t ⊗ Δd_t."""
+    return bilinear_rows(site, x1 - x2, d1) + bilinear_rows(site, x2, d1 - d2)
+
+
+def _squares(x: jax.Array, axes: int) -> jax.Array:
+    return jnp.sum(x * x, axis=tuple(range(x.ndim - axes, x.ndim)))
+
+
+def _floored_squares(x: jax.Array) -> jax.Array:
+    """‖x‖² over the last axis, counting entries whose square underflows as the largest such square.
+
+    A product of two squared norms would otherwise be 0 for a = 1e-20 and d = 1e+19, whose product is not.
+    """
+    return _squares(x, 1) + x.shape[-1] * jnp.finfo(x.dtype).tiny
+
+
+def _product(subscripts: str, weights: jax.Array, a: jax.Array, d: jax.Array) -> jax.Array:
+    """Contract a with weighted d over records, leaving out those that do not count.
+
+    Their rows of a must be blanked too, since 0 · NaN is NaN; but that copies a, so only if some of it is not finite.
+    """
+    d = _weigh(weights, d)
+
+    def blanked(a: jax.Array) -> jax.Array:
+        return jnp.einsum(subscripts, jnp.where(_align(weights, a) > 0, a, 0.0), d)
+
+    return lax.cond(jnp.isfinite(_squares(a, 1)).all(), lambda a: jnp.einsum(subscripts, a, d), blanked, a)
+
+
+def _weigh(weights: jax.Array, x: jax.Array) -> jax.Array:
+    """Multiply rows by weights, blanking those of records that do not count."""
+    weights = _align(weights, x)
+    return jnp.where(weights > 0, weights * x, 0.0)
+
+
+def _align(weights: jax.Array, x: jax.Array) -> jax.Array:
+    return weights.astype(x.dtype).reshape(-1, *(1,) * (x.ndim - 1))

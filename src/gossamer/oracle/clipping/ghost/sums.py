@@ -1,0 +1,154 @@
+"""From what the passes left at the sites to norms, factors and clipped sums."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..factors import Clip, as_blocks, clip_factors
+from .chain import pull_back, pull_back_at
+from .contributions import (
+    Contribution,
+    Rows,
+    Spread,
+    bilinear_difference,
+    bilinear_gradient,
+    bilinear_rows,
+    bilinear_rows_difference,
+)
+from .plan import Alone, Pass, Plan, Site, Together
+from .sites import Bilinear
+
+
+class Share(NamedTuple):
+    """All records' contributions to one leaf: squared norms, and the sum under given weights."""
+
+    squared_norms: jax.Array
+    weighted_sum: Callable[[jax.Array], jax.Array]
+
+
+def clipped_sum(plan: Plan, passes: Sequence[Pass], params: Any, mask: jax.Array, clip: Clip) -> Any:
+    """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block."""
+    blocks, thresholds = as_blocks(params, clip)
+    shares: dict[int, Share] = {}
+    for part in plan.parts:
+        shares.update(_alone(plan, part, passes) if isinstance(part, Alone) else _together(plan, part, passes))
+
+    numbers = iter(plan.program.leaves)
+    sums = []
+    for block, threshold in zip(blocks, thresholds, strict=True):
+        leaves = [(next(numbers), leaf) for leaf in jax.tree.leaves(block)]
+        norms = sum((shares[k].squared_norms for k, _ in leaves if k in shares), jnp.zeros(mask.shape, jnp.float32))
+        weights = clip_factors(norms, threshold, mask)
+        sums += [
+            shares[k].weighted_sum(weights).reshape(leaf.shape) if k in shares else _zeros(leaf) for k, leaf in leaves
+        ]
+    return jax.tree.unflatten(jax.tree.structure(params), sums)
+
+
+def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> dict[int, Share]:
+    """Norms from the factors; the summed gradient alone passes through the chain."""
+    site, structure, fixed = plan.sites[part.site], part.structure, passes[0].fixed
+    errors = [_wide(point.errors[part.site][0]) for point in passes]
+    held: Contribution
+    if isinstance(structure, Bilinear):
+        inputs = [_wide(point.inputs[part.site][structure.other]) for point in passes]
+        if len(passes) == 1 or not site.moving:
+            held = bilinear_gradient(structure, inputs[0], _difference(errors))
+        else:
+            held = bilinear_difference(structure, inputs[0], errors[0], inputs[1], errors[1])
+        restore = structure.restore
+    else:
+        held, restore = Spread(structure, _indices(site, part.site, passes[0]), _difference(errors)), _same
+
+    def weighted_sum(weights: jax.Array) -> jax.Array:
+        return part.chain.pull_back(plan.program, fixed, restore(held.weighted_sum(weights)))
+
+    return {part.leaf: Share(held.squared_norms() * part.chain.scale(fixed) ** 2, weighted_sum)}
+
+
+def _together(plan: Plan, part: Together, passes: Sequence[Pass]) -> dict[int, Share]:
+    """Each record's exact gradient in these leaves, added over all the places that use them."""
+    program, fixed = plan.program, [point.fixed for point in passes]
+    if part.linear:
+        gradients = _values(plan, part, passes)
+        back = jax.vmap(lambda g: pull_back(program, part.leaves, part.values, fixed[0], g))
+        rows = list(back(gradients))
+    else:
+        each = []
+        for point in passes:
+            back = jax.vmap(lambda g, at=point.fixed: pull_back_at(program, part.leaves, part.values, at, g))
+            each.append([_wide(leaf) for leaf in back(_values(plan, part, [point]))])
+        rows = [_difference(leaf) for leaf in zip(*each, strict=True)]
+    return {
+        leaf: Share(Rows(r).squared_norms(), Rows(r).weighted_sum) for leaf, r in zip(part.leaves, rows, strict=True)
+    }
+
+
+def _values(plan: Plan, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
+    """Each record's gradient (or difference) in the values of parameters that these leaves make."""
+    totals: dict[int, jax.Array] = {}
+    for index in dict.fromkeys(index for index, _ in part.uses):
+        site = plan.sites[index]
+        for slot, rows in zip(site.slots, _instantiate(plan, index, passes), strict=True):
+            value = site.op.inputs[slot]
+            if (index, slot) in part.uses:
+                totals[value] = totals[value] + rows if value in totals else rows
+    return [totals[value] for value in part.values]
+
+
+def _instantiate(plan: Plan, index: int, passes: Sequence[Pass]) -> list[jax.Array]:
+    """Each record's gradient (or difference) in a site's operands made of parameters."""
+    site, structure = plan.sites[index], plan.sites[index].structure
+    if not isinstance(structure, Bilinear):
+        each = [_differentiate(site, point, index) for point in passes]
+        return [_difference(rows) for rows in zip(*each, strict=True)]
+    errors = [_wide(point.errors[index][0]) for point in passes]
+    inputs = [_wide(point.inputs[index][structure.other]) for point in passes]
+    if len(passes) == 1 or not site.moving:
+        return [structure.restore(bilinear_rows(structure, inputs[0], _difference(errors)))]
+    return [structure.restore(bilinear_rows_difference(structure, inputs[0], errors[0], inputs[1], errors[1]))]
+
+
+def _differentiate(site: Site, point: Pass, index: int) -> list[jax.Array]:
+    """Differentiate one operation in its parameters, record by record: exact whatever the operation is."""
+    primals = [point.fixed[site.op.inputs[slot]] for slot in site.slots]
+
+    def one(inputs: dict[int, jax.Array], errors: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
+        def apply(*parameters: jax.Array) -> list[jax.Array]:
+            known = {**inputs, **dict(zip(site.slots, parameters, strict=True))}
+            outputs = site.op.bind(*(known[k] if k in known else point.fixed[v] for k, v in enumerate(site.op.inputs)))
+            return [outputs[position] for position in site.taps]
+
+        return jax.vjp(apply, *primals)[1](list(errors))
+
+    return [_wide(rows) for rows in jax.vmap(one)(point.inputs[index], point.errors[index])]
+
+
+def _indices(site: Site, index: int, point: Pass) -> tuple[jax.Array, ...]:
+    """The index operands of a lookup, for each record."""
+    size = len(point.values)
+    inputs = point.inputs[index]
+    return tuple(
+        inputs[k] if k in inputs else jnp.broadcast_to(point.fixed[value], (size, *jnp.shape(point.fixed[value])))
+        for k, value in enumerate(site.op.inputs)
+        if k not in site.slots
+    )
+
+
+def _difference(arrays: Sequence[jax.Array]) -> jax.Array:
+    return arrays[0] if len(arrays) == 1 else arrays[0] - arrays[1]
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    """Accumulate in float32 at least."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _zeros(leaf: jax.Array) -> jax.Array:
+    return jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32))
+
+
+def _same(x: jax.Array) -> jax.Array:
+    return x

@@ -1,0 +1,73 @@
+"""The closed form for linear models: a record's gradient is its row times the error of its score.
+
+For loss(params, (x, y)) = ℓ(xᵀW + b, y) the gradient is (x ⊗ e, e) with e = ∂ℓ/∂score, and its squared norm is
+(‖x‖² + 1)‖e‖². A difference of two gradients at one record shares the row, so only the errors are subtracted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gossamer.oracle.clipping.factors import clip_factors
+from gossamer.oracle.queries import Difference, Gradient
+
+PyTree = Any
+
+
+@dataclass(frozen=True)
+class LinearLoss:
+    """loss(params, (x, y)) = pointwise(xᵀ·weights + intercept, y).
+
+    `params` is a dict with "weights" of shape (d,) or (d, k) and, if wanted, "intercept" of shape () or (k,).
+    """
+
+    pointwise: Callable[[jax.Array, jax.Array], jax.Array]
+
+    def scores(self, params: PyTree, rows: jax.Array) -> jax.Array:
+        """Return xᵀ·weights + intercept for one row or many."""
+        return rows @ params["weights"] + params.get("intercept", 0.0)
+
+    def errors(self, params: PyTree, batch: PyTree) -> jax.Array:
+        """Return ∂pointwise/∂score for every row of a batch."""
+        rows, targets = batch
+        return jax.vmap(jax.grad(self.pointwise))(self.scores(params, rows), targets)
+
+    def __call__(self, params: PyTree, record: PyTree) -> jax.Array:
+        """Return the loss of one record."""
+        row, target = record
+        return self.pointwise(self.scores(params, row), target)
+
+
+def supports(h: Any, clip: Any) -> bool:
+    """Whether h is a gradient, or a difference, of a linear model's loss under one joint threshold."""
+    return isinstance(h, Gradient | Difference) and isinstance(h.loss, LinearLoss) and not isinstance(clip, tuple)
+
+
+def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: jax.Array | float) -> PyTree:
+    """Return Σ clip(h(z_i)) over the masked rows."""
+    loss: Any = h.loss
+    # In the table's own integers or half floats squares would wrap around or round.
+    batch = (batch[0].astype(jnp.float32), batch[1])
+    rows, _ = batch
+    errors = loss.errors(h.at, batch).astype(jnp.float32)
+    if isinstance(h, Difference):
+        errors = errors - loss.errors(h.other, batch).astype(jnp.float32)
+    has_intercept = "intercept" in h.at
+    row_squared = _squared_norms(rows) + (1.0 if has_intercept else 0.0)
+    error_squared = _squared_norms(errors.reshape(errors.shape[0], -1))
+    factors = clip_factors(row_squared * error_squared, clip, mask)
+    counts = factors > 0
+    weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
+    weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
+    total = {"weights": jnp.where(counts[:, None], rows, 0.0).T @ weighted}
+    if has_intercept:
+        total["intercept"] = jnp.sum(weighted, axis=0)
+    return total
+
+
+def _squared_norms(rows: jax.Array) -> jax.Array:
+    """Return ‖row‖², rounded up by what squares may lose to underflow: the other factor may be huge."""
+    return jnp.sum(jnp.square(rows), axis=1) + rows.shape[1] * jnp.finfo(jnp.float32).tiny

@@ -1,0 +1,235 @@
+"""The one door to the data: the private mean query, and the `ask` that methods are handed.
+
+    Q(h, C, q):  draw a sample S of the n records, each with probability q (q = 1: all of them)
+                 answer ( Σ_{i∈S} clip(h(z_i), C) + N(0, (σC)² I) ) / (q n)
+
+Privacy, once and for all methods. Let the transcript before a query be fixed; h and C are functions of it and of
+public constants. Per-record clipping bounds one record's part of the sum by C, so adding or removing a record moves
+the sum by at most C, replacing one by at most 2C, and after division of sum and noise by C the query is exactly the
+(sampled) Gaussian mechanism with noise multiplier σ, whatever C was. The normaliser q·n is public. The queries of
+a run are an adaptive composition of such mechanisms, whose cost depends on (q, σ) and their number alone; these
+are fixed by the schedule before the run. All else that a method computes is post-processing.
+
+Joint queries. k blocks with thresholds C_j on the same sample are one such query: block j gets noise σ·w_j·C_j. The
+blocks divided by w_j·C_j make a vector of norm at most (Σ 1/w_j²)^½ ≤ 1 per record.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
+
+from gossamer.oracle import sampling
+from gossamer.oracle.clipping import Backend, Clip, clip_and_sum
+from gossamer.oracle.noise import gaussian_like
+from gossamer.oracle.sampling import Sample
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+Count = jax.Array
+
+
+@dataclass(frozen=True)
+class Door:
+    """What is fixed about a run's queries before it starts; hashable, so that the loop compiles once for it.
+
+    The schedule comes without its noise multipliers: those are numbers that the compiled loop is given.
+    """
+
+    n: int
+    schedule: Schedule
+    capacities: tuple[tuple[str, int], ...]
+    backend: Backend = "auto"
+    microbatch: int | None = None
+
+    def capacity(self, query: Query) -> int:
+        """Return the static size of this query's samples."""
+        return dict(self.capacities)[query.name]
+
+    def block_rows(self, query: Query) -> int:
+        """Return the number of rows in each of this query's disjoint blocks."""
+        return int(query.rate * self.n)
+
+    def first_row(self, query: Query) -> int:
+        """Return where the disjoint blocks of this query begin: behind those of the queries before it."""
+        earlier = self.schedule.queries[: self.schedule.queries.index(query)]
+        return sum(other.count * self.block_rows(other) for other in earlier if other.disjoint)
+
+
+class Secrets(NamedTuple):
+    """What only the oracle may hold: the records, the noise level of each query, and the key of its randomness."""
+
+    data: PyTree
+    noise: dict[str, jax.Array]
+    key: jax.Array
+    order: jax.Array
+    """A random order of the rows, in which disjoint blocks are cut (empty when there are none)."""
+    present: jax.Array | None = None
+    """Rows that count; None: all. A row that does not count is as good as absent from the table."""
+
+
+class Oracle:
+    """Answers scheduled queries. Everything that reads a record is in this class."""
+
+    def __init__(self, door: Door, secrets: Secrets):
+        self.door = door
+        self._secrets = secrets
+
+    def answer(self, query: Query, index: Count, h: Any, clip: Clip, weights: tuple[float, ...], memory: PyTree):
+        """Answer the `index`-th query of this kind; return it and the oracle's memory (unused here)."""
+        sample_key, noise_key = jax.random.split(self.key(query, index))
+        sample = self.sample(query, index, sample_key)
+        total = self.clipped_sum(h, sample, clip)
+        noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
+        size = self.normaliser(query, sample)
+        return jax.tree.map(lambda value, z: (value + z) / size, total, noise), memory
+
+    def noise_multiplier(self, query: Query) -> jax.Array:
+        """Return the calibrated noise of a query."""
+        return self._secrets.noise[query.name]
+
+    def key(self, query: Query, index: Count) -> jax.Array:
+        """Return the key of one query: a function of its kind and of its number, never used twice."""
+        kind = self.door.schedule.queries.index(query)
+        return jax.random.fold_in(jax.random.fold_in(self._secrets.key, kind), index)
+
+    def sample(self, query: Query, index: Count, key: jax.Array) -> Sample:
+        """Draw the rows of a sample, padded, and the mask of those that count."""
+        n, present = self.door.n, self._secrets.present
+        if query.sampling == "full":
+            return Sample(None, jnp.ones(n, bool) if present is None else present)
+        if query.sampling == "partition":
+            start, size = self.door.first_row(query), self.door.block_rows(query)
+            rows, mask = sampling.block(index, start, size, self._secrets.order)
+        else:
+            rows, mask = sampling.poisson(key, n, query.rate, self.door.capacity(query))
+        return Sample(rows, mask if present is None else mask & present[rows])
+
+    def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
+        """Return Σ clip(h(z_i)) over a sample."""
+        data = self._secrets.data
+        batch = data if sample.rows is None else jax.tree.map(lambda leaf: leaf[sample.rows], data)
+        return clip_and_sum(h, batch, sample.mask, clip, self.door.backend, self.door.microbatch)
+
+    def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]):
+        """Return Gaussian noise in the shape of a sum: σ·C, and σ·w_j·C_j for block j of a joint query."""
+        if isinstance(clip, tuple):
+            keys = jax.random.split(key, len(clip))
+            return tuple(
+                gaussian_like(k, block, multiplier * w * c)
+                for k, block, w, c in zip(keys, like, weights, clip, strict=True)
+            )
+        return gaussian_like(key, like, multiplier * clip)
+
+    def normaliser(self, query: Query, sample: Sample) -> Any:
+        """Return the public number that sums are divided by; never the realised size of the sample."""
+        del sample
+        return float(self.door.block_rows(query)) if query.disjoint else query.rate * self.door.n
+
+
+class Ledger(NamedTuple):
+    """How often each query was asked so far, and what the oracle keeps beside it."""
+
+    counts: dict[str, Count]
+    memory: PyTree = None
+
+    @classmethod
+    def empty(cls, schedule: Schedule, memory: PyTree = None) -> "Ledger":
+        """Return the ledger of a run that has asked nothing."""
+        return cls({query.name: jnp.int32(0) for query in schedule}, memory)
+
+
+class Ask:
+    """What a method is handed: it can ask what was scheduled, and nothing else.
+
+        g = ask("gradient", Gradient(problem.loss, x), clip=self.clip)
+
+    A query beyond its scheduled count answers NaN, which ends the run. Ask inside control flow by `ask.cond` and
+    `ask.loop`, which hand their functions an `ask` of their own. Inside a bare `jax.lax` loop or `jax.vmap` it
+    refuses: the ledger would count one query for many, and one noise would serve them all.
+    """
+
+    def __init__(self, oracle: Oracle, ledger: Ledger):
+        self._oracle = oracle
+        self._trace = _current_trace()
+        self.ledger = ledger
+
+    def __call__(self, name: str, h: Callable[[PyTree], PyTree], clip: Clip, weights: tuple[float, ...] = ()) -> PyTree:
+        """Return the noisy mean of clip(h(z), clip) over a sample of the records.
+
+        Args:
+          name: a query of the schedule.
+          h: a function of one record; `Gradient`, `Difference`, `Value` or `Joint`, or any function.
+          clip: its threshold, public and possibly traced; or a tuple, one for each block of a tuple-valued h.
+          weights: the relative noise w_j of each block, Σ 1/w_j² ≤ 1; equal by default.
+        """
+        if _current_trace() != self._trace:
+            raise RuntimeError(
+                f"ask({name!r}, ...) was called inside a JAX transformation that it does not know of. Use ask.cond and "
+                "ask.loop instead of jax.lax.cond, jax.lax.scan or jax.vmap, and the `ask` that they hand over."
+            )
+        query = self._oracle.door.schedule[name]
+        index = self.ledger.counts[name]
+        threshold = jax.tree.map(_valid_threshold, clip)
+        answer, memory = self._oracle.answer(
+            query, index, h, threshold, _block_weights(clip, weights), self.ledger.memory
+        )
+        # Fail closed: what was not scheduled is not answered.
+        answer = jax.tree.map(lambda leaf: jnp.where(index < query.count, leaf, jnp.nan), answer)
+        self.ledger = Ledger({**self.ledger.counts, name: index + 1}, memory)
+        return answer
+
+    def cond(self, predicate: jax.Array, if_true: Callable, if_false: Callable, *operands: PyTree) -> PyTree:
+        """Like `jax.lax.cond`; each function takes an `ask` first."""
+
+        def branch(function: Callable) -> Callable:
+            def run(ledger: Ledger, *operands: PyTree) -> tuple[PyTree, Ledger]:
+                ask = Ask(self._oracle, ledger)
+                return function(ask, *operands), ask.ledger
+
+            return run
+
+        out, self.ledger = jax.lax.cond(predicate, branch(if_true), branch(if_false), self.ledger, *operands)
+        return out
+
+    def loop(self, count: int, body: Callable, carry: PyTree) -> PyTree:
+        """Apply `body(ask, i, carry) -> carry` for i = 0, …, count − 1."""
+
+        def run(state: tuple[PyTree, Ledger], i: jax.Array) -> tuple[tuple[PyTree, Ledger], None]:
+            carry, ledger = state
+            ask = Ask(self._oracle, ledger)
+            carry = body(ask, i, carry)
+            return (carry, ask.ledger), None
+
+        (carry, self.ledger), _ = jax.lax.scan(run, (carry, self.ledger), jnp.arange(count, dtype=jnp.int32))
+        return carry
+
+
+def _current_trace() -> Any:
+    """Return what tells one level of JAX's transformations from another."""
+    return get_opaque_trace_state(convention="nnx")
+
+
+def _valid_threshold(clip: Any) -> jax.Array:
+    """A threshold that is negative, infinite or NaN makes the answer NaN instead of unbounded."""
+    clip = jnp.asarray(clip, jnp.float32)
+    if clip.shape != ():
+        raise ValueError(f"clip has shape {clip.shape}; a threshold is one number, or a tuple of one number per block.")
+    return jnp.where((clip >= 0) & jnp.isfinite(clip), clip, jnp.nan)
+
+
+def _block_weights(clip: Clip, weights: tuple[float, ...]) -> tuple[float, ...]:
+    blocks = len(clip) if isinstance(clip, tuple) else 1
+    weights = weights or (math.sqrt(blocks),) * blocks
+    if len(weights) != blocks:
+        raise ValueError(f"weights = {weights} must be one number for each of the {blocks} blocks.")
+    if not sum(w**-2 for w in weights) <= 1 + 1e-9:
+        raise ValueError(
+            f"weights = {weights} have sum of 1/w^2 = {sum(w**-2 for w in weights):.6g}, above 1: the joint query "
+            "would cost more than its schedule says. Multiply them all by the square root of that sum."
+        )
+    return weights

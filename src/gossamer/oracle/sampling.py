@@ -1,0 +1,84 @@
+"""Which records a query looks at: Poisson samples in O(batch), static blocks, everything.
+
+A Poisson sample includes every record on its own with probability q. Walking through the rows, the number of
+rows skipped before the next included one is geometric, so the sample is the sequence of partial sums of
+independent geometric gaps: O(batch) work, sorted rows, and exactly the law that the accountant assumes. (The
+two-step recipe, a binomial size and then distinct rows, needs a pseudo-random permutation whose quality
+can only be hoped for, and a binomial sampler that float32 spoils for large n.)
+
+The digits of a geometric variable in base b are independent: with P(G ≥ k) = (1−q)^k and r = (1−q)^(b^j),
+digit j has P(digit ≥ k) = (r^k − r^b)/(1 − r^b). Each digit is drawn by comparing one 32-bit word with a table of
+thresholds made in float64: no logarithms, the same on every device, and each probability right to 2^-32.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_DIGIT_BITS = 8
+_BASE = 1 << _DIGIT_BITS
+
+
+class Sample(NamedTuple):
+    """Rows of a sample, padded to a static size: where `mask` is False the row does not count."""
+
+    rows: jax.Array | None
+    """Row numbers; None: every row of the table in its order."""
+    mask: jax.Array
+
+
+def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
+    """Draw each of n rows with probability `rate`; at most `capacity` of them, the first in row order.
+
+    Truncation is part of the certificate: `gossamer.accounting.capacities` chooses a capacity that is outgrown
+    with negligible probability and charges that probability to δ.
+    """
+    tables = _digit_tables(n, rate)
+    words = jax.random.bits(key, (len(tables), capacity), jnp.uint32)
+    gap = jnp.zeros(capacity, jnp.uint32)
+    for place, (word, table) in enumerate(zip(words, tables, strict=True)):
+        gap += _digit(word, jnp.asarray(table)) << (_DIGIT_BITS * place)
+    # A saturating sum: what has left the table stays outside it, and 2(n + 1) < 2^32 cannot wrap.
+    ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, n + 1), jnp.minimum(gap, n) + 1)
+    mask = ends <= n
+    return Sample(jnp.where(mask, ends - 1, 0).astype(jnp.int32), mask)
+
+
+def _digit(word: jax.Array, table: jax.Array) -> jax.Array:
+    """Count the thresholds that each word reaches, by bisection in a table of b entries."""
+    digit = jnp.zeros(word.shape, jnp.uint32)
+    for bit in reversed(range(_DIGIT_BITS)):
+        step = jnp.uint32(1 << bit)
+        digit = jnp.where(word >= table[digit + step - 1], digit + step, digit)
+    return digit
+
+
+def _digit_tables(n: int, rate: float) -> list[np.ndarray]:
+    """Return the thresholds of each base-b digit of the gap: digit ≥ k iff the word is ≥ the k-th.
+
+    The highest digit is not truncated at b: its last value b − 1 also stands for all longer gaps. There are enough
+    digits that such a gap leaves the table, whatever its exact length.
+    """
+    places = 1
+    while (_BASE - 1) * _BASE ** (places - 1) < n:
+        places += 1
+    steps = np.arange(1, _BASE)
+    tables = []
+    for place in range(places):
+        log_r = float(_BASE**place) * math.log1p(-rate)
+        below = -np.expm1(steps * log_r)
+        if place < places - 1:
+            below /= -math.expm1(_BASE * log_r)
+        # The word is below t with probability t/2^32. A certain event would need t = 2^32, which no word reaches
+        # and no word holds: 2^32 − 1 is 2^-32 away.
+        tables.append(np.minimum(np.round(below * 2.0**32), 2.0**32 - 1).astype(np.uint32))
+    return tables
+
+
+def block(index: jax.Array, start: int, size: int, order: jax.Array) -> Sample:
+    """Return the `index`-th block of `size` rows behind `start`, in the given order of the table."""
+    rows = jax.lax.dynamic_slice(order, (start + index * size,), (size,))
+    return Sample(rows, jnp.ones(size, bool))

@@ -1,0 +1,73 @@
+"""Schedule and noise, before any data is read."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossamer import accounting
+from gossamer.budget import Budget
+from gossamer.exceptions import WeakGuaranteeWarning
+from gossamer.methods.base import Method
+from gossamer.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a method will ask of n records, and with how much noise, to keep a budget."""
+
+    method: Method
+    n: int
+    budget: Budget
+    schedule: Schedule
+    """The queries with their noise multipliers."""
+    capacities: tuple[tuple[str, int], ...]
+    """The static size of each Poisson query's samples."""
+    truncation_delta: float
+    """The part of δ that pays for samples that would outgrow it."""
+
+    def noise(self) -> dict[str, np.float32]:
+        """Return each query's noise multiplier in float32, rounded up."""
+        if not self.budget.is_private:
+            return {query.name: np.float32(0) for query in self.schedule}
+        return {q.name: np.nextafter(np.float32(q.noise_multiplier), np.float32(np.inf)) for q in self.schedule}
+
+    def __str__(self) -> str:
+        promise = (
+            f"({self.budget.epsilon:g}, {self.budget.delta:g})-DP, neighbors = {self.budget.neighbors}, n = {self.n}"
+        )
+        rows = [
+            f"  {query.name}: {query.count} × {query.sampling}, rate {query.rate:.4g}, "
+            f"noise multiplier {query.noise_multiplier:.4g}, clip {query.clip}"
+            for query in self.schedule
+        ]
+        return "\n".join([f"{type(self.method).__name__}: {promise}", *rows])
+
+
+def plan(method: Method, n: int, budget: Budget) -> Plan:
+    """Return the schedule and the calibrated noise of a method on n records, before any data is read.
+
+    Args:
+      method: a configuration such as `gs.methods.SGD(steps=500)`.
+      n: the number of records.
+      budget: what may be spent.
+    """
+    if not (isinstance(n, int) and n >= 1):
+        raise ValueError(f"n = {n!r} must be a whole number of at least 1: the number of records.")
+    if budget.is_private and budget.delta >= 1 / n:
+        warnings.warn(
+            f"delta = {budget.delta:g} is not below 1/n = {1 / n:g}: releasing one random record in the clear would "
+            "be allowed. Choose it well below, for instance n ** -1.1.",
+            WeakGuaranteeWarning,
+            stacklevel=2,
+        )
+    schedule = method.schedule(n)
+    sizes, lost = accounting.capacities(schedule, n, budget)
+    return Plan(
+        method=method,
+        n=n,
+        budget=budget,
+        schedule=accounting.calibrate(schedule, budget, n),
+        capacities=tuple(sizes.items()),
+        truncation_delta=lost if budget.is_private else 0.0,
+    )

@@ -1,0 +1,147 @@
+"""What will be asked of the data: queries, declared before the run."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dp_accounting
+
+
+@dataclass(frozen=True)
+class Query:
+    """One kind of private mean query and how often it may be asked.
+
+    A query draws a sample S of the n records, clips each record's vector at C, adds the clipped vectors up, adds
+    Gaussian noise of standard deviation `noise_multiplier`·C once, and divides by the public number rate·n.
+
+    Args:
+      name: what the method calls it when it asks.
+      count: how many times it may be asked; once more and the answer is NaN.
+      rate: the share of records in a sample. 1: all of them. Below 1: a Poisson sample (every record on its own
+        with this probability), or, with `disjoint`, a block of ⌊rate·n⌋ rows.
+      disjoint: each of the `count` samples is a block of its own, disjoint from every other such block of the
+        schedule: a record meets at most one of them, and all of them together cost as much as the least noisy.
+      clip: the rule for the threshold, in words, for the certificate.
+      weight: how much the variance of this query's noise weighs in the method's error (a_j of the automatic split).
+      noise: this query's noise relative to the others', instead of the automatic split.
+      noise_multiplier: set by calibration.
+    """
+
+    name: str
+    count: int
+    rate: float = 1.0
+    disjoint: bool = False
+    clip: str = ""
+    weight: float = 1.0
+    noise: float | None = None
+    noise_multiplier: float | None = None
+
+    def __post_init__(self):
+        if not (isinstance(self.count, int) and self.count >= 1):
+            raise ValueError(f"query {self.name!r}: count = {self.count!r} must be a whole number of at least 1.")
+        if not 0 < self.rate <= 1:
+            raise ValueError(
+                f"query {self.name!r}: rate = {self.rate!r} must be in (0, 1]. It is batch_size/n: "
+                "choose a batch_size of at most n."
+            )
+        for field in ("weight", "noise"):
+            value = getattr(self, field)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"query {self.name!r}: {field} = {value!r} must be a finite number above 0.")
+
+    @property
+    def sampling(self) -> str:
+        """How records are drawn: "full", "poisson" or "partition"."""
+        if self.disjoint:
+            return "partition"
+        return "full" if self.rate == 1.0 else "poisson"
+
+    def automatic_noise(self) -> float:
+        """Return this query's share in the automatic split, σ ∝ (c q²/a)^¼.
+
+        It minimises Σ a_j σ_j², the noise that reaches the method's error, at constant Σ c_j q_j²/σ_j², the
+        leading term of the privacy cost. A record meets one of the disjoint samples at most, so there c q² is 1.
+        """
+        met = 1.0 if self.disjoint else self.count * self.rate**2
+        return (met / self.weight) ** 0.25
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All queries that a method may ask. Iterating gives the queries."""
+
+    queries: tuple[Query, ...]
+
+    def __post_init__(self):
+        names = [query.name for query in self.queries]
+        if len(set(names)) < len(names):
+            raise ValueError(f"schedule: query names must differ, got {names}.")
+        explicit = [query.name for query in self.queries if query.noise is not None]
+        if explicit and len(explicit) < len(names):
+            missing = sorted(set(names) - set(explicit))
+            raise ValueError(
+                f"schedule: noise is given for {explicit} but not for {missing}. Give it for every query, "
+                "or for none (the automatic split)."
+            )
+
+    def __iter__(self) -> Iterator[Query]:
+        return iter(self.queries)
+
+    def __getitem__(self, name: str) -> Query:
+        for query in self.queries:
+            if query.name == name:
+                return query
+        known = ", ".join(repr(query.name) for query in self.queries)
+        raise KeyError(f"{name!r} was not scheduled; this schedule has {known}")
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether every query has its noise multiplier."""
+        return all(query.noise_multiplier is not None for query in self.queries)
+
+    def ratios(self) -> tuple[float, ...]:
+        """Return the noise of each query relative to the others: as given, or by the automatic split."""
+        return tuple(query.automatic_noise() if query.noise is None else query.noise for query in self.queries)
+
+    def with_noise(self, noise_multipliers: tuple[float, ...]) -> "Schedule":
+        """Return the schedule with these noise multipliers."""
+        return Schedule(
+            tuple(
+                dataclasses.replace(query, noise_multiplier=float(noise))
+                for query, noise in zip(self.queries, noise_multipliers, strict=True)
+            )
+        )
+
+    def dp_event(self) -> dp_accounting.DpEvent:
+        """Return the calibrated schedule as an event of dp-accounting, for any accountant of your choice.
+
+        Its noise multipliers are relative to one record's norm bound C, as dp-accounting's PLD accountant
+        expects under both neighbouring relations. (Its RDP accountant knows no factor 2 for REPLACE_ONE.)
+        """
+        if not self.is_calibrated:
+            raise ValueError("schedule: the noise is not calibrated yet; take the schedule of gs.plan(...).")
+        events: list[dp_accounting.DpEvent] = []
+        once: list[float] = []
+        for query in self.queries:
+            assert query.noise_multiplier is not None
+            gaussian = dp_accounting.GaussianDpEvent(query.noise_multiplier)
+            if query.disjoint:
+                once.append(query.noise_multiplier)
+                continue
+            event = gaussian if query.rate == 1.0 else dp_accounting.PoissonSampledDpEvent(query.rate, gaussian)
+            events.append(dp_accounting.SelfComposedDpEvent(event, query.count))
+        if once:
+            # Parallel composition: a record meets one of the disjoint blocks, at worst the least noisy.
+            events.append(dp_accounting.GaussianDpEvent(min(once)))
+        return dp_accounting.ComposedDpEvent(events)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the queries as plain dictionaries."""
+        return [dataclasses.asdict(query) for query in self.queries]
+
+    @classmethod
+    def from_dicts(cls, rows: list[dict[str, Any]]) -> "Schedule":
+        """Rebuild a schedule from `to_dicts`."""
+        return cls(tuple(Query(**row) for row in rows))

@@ -1,0 +1,33 @@
+"""Arithmetic on pytrees of arrays as if they were vectors."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gossamer.geometry.trees import tree_norm as norm
+
+PyTree = Any
+
+
+def add(x: PyTree, y: PyTree, scale: jax.Array | float = 1.0) -> PyTree:
+    """Return x + scale·y in the precision of x."""
+    return jax.tree.map(lambda a, b: (a + scale * b).astype(a.dtype), x, y)
+
+
+def zeros_like(x: PyTree) -> PyTree:
+    """Return the zero vector of the same shape."""
+    return jax.tree.map(jnp.zeros_like, x)
+
+
+def select(predicate: jax.Array, x: PyTree, y: PyTree) -> PyTree:
+    """Return x where the predicate holds, else y."""
+    return jax.tree.map(lambda a, b: jnp.where(predicate, a, b), x, y)
+
+
+def all_finite(x: PyTree) -> jax.Array:
+    """Whether every entry is finite."""
+    return jnp.all(jnp.array([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(x)]))
+
+
+__all__ = ["add", "all_finite", "norm", "select", "zeros_like"]

@@ -1,0 +1,139 @@
+"""What every method must pass. A method enters by adding one line to CASES."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from testkit import textbook
+from testkit.tables import LINEAR, OPPOSITE, START, TABLE, linear_params, logistic_table
+
+import gossamer as gs
+from gossamer import loop
+from gossamer.methods import GD, SGD
+from gossamer.solving import make_door
+
+
+class Case(NamedTuple):
+    method: gs.methods.Method
+    reference: object
+    """The textbook method without noise and with every record sampled: (loss, data, init, method) -> params."""
+
+
+CASES = {
+    "GD": Case(GD(steps=4, learning_rate=0.5), textbook.gradient_descent),
+    "GD-average": Case(GD(steps=4, learning_rate=0.5, output="average"), textbook.gradient_descent),
+    "GD-smallest": Case(GD(steps=4, learning_rate=0.5, output="smallest_gradient"), textbook.gradient_descent),
+    "SGD": Case(SGD(steps=4, learning_rate=0.5, batch_size=2), textbook.gradient_descent),
+    "SGD-momentum": Case(SGD(steps=4, learning_rate=0.5, batch_size=2, momentum=0.9), textbook.gradient_descent),
+}
+BUDGET = gs.Budget(2.0, 1e-2)
+HOSTILE = {
+    "opposite": OPPOSITE,
+    "huge": jnp.array([1e6, -1e6]),
+    "beyond float32 squares": jnp.array([1e30, 1e30]),
+    "infinite": jnp.array([jnp.inf, 0.0]),
+    "not a number": jnp.array([jnp.nan, 0.0]),
+    "removed": None,
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def case(request):
+    return CASES[request.param]
+
+
+@pytest.fixture(params=["ghost", "vmap"], scope="module")
+def backend(request):
+    return request.param
+
+
+def test_replay(case, backend):
+    """The method sees records through private answers only."""
+    report = gs.audit.replay(LINEAR, TABLE, 3.0 - TABLE, case.method, BUDGET, init=START, backend=backend)
+    assert report, report.differing
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_sensitivity(case, hostile, backend):
+    """No record moves a clipped sum by more than the bound that the noise was calibrated for."""
+    record = HOSTILE[hostile]
+    report = gs.audit.sensitivity(LINEAR, TABLE, 0, record, case.method, BUDGET, init=START, backend=backend)
+    assert report, report.worst
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_audit(case, neighbors):
+    """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
+    budget = dataclasses.replace(BUDGET, neighbors=neighbors)
+    record = OPPOSITE if neighbors == "replace_one" else None
+    audit = gs.audit.empirical_epsilon(LINEAR, TABLE, 0, record, case.method, budget, init=START, runs=8_000)
+    assert audit, audit
+    assert audit.lower_bound > 0.4 * budget.epsilon
+
+
+def test_asks_exactly_what_it_scheduled(case):
+    planned = gs.plan(case.method, len(TABLE), BUDGET)
+    door = make_door(planned)
+    keys = loop.split(jax.random.key(0))
+    secrets = loop.make_secrets(door, TABLE, planned.noise(), keys)
+    carry = loop.start(case.method, LINEAR, START, door, keys.output)
+    carry = loop.advance(case.method, LINEAR, door, secrets, carry, jnp.int32(case.method.steps))
+    asked = {name: int(count) for name, count in carry.ledger.counts.items()}
+    assert asked == {query.name: query.count for query in planned.schedule}
+
+
+@pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
+def test_without_noise_it_is_the_textbook_method(case, backend):
+    """σ = 0, every record sampled, clip out of the way: equal to a NumPy loop in float64 to 1e-6."""
+    X, y = logistic_table()
+    method = dataclasses.replace(case.method, clip=1e3)
+    if hasattr(method, "batch_size"):
+        method = dataclasses.replace(method, batch_size=len(X))
+    problem = gs.ERM(gs.objectives.logistic, regularizer=gs.L2(0.1))
+    budget = gs.Budget(np.inf, 1e-5)
+    ours = gs.solve(problem, (X, y), method, budget, init=linear_params(), seed=0, backend=backend).params
+    expected = case.reference(X, y, 0.1, method)
+    np.testing.assert_allclose(ours["weights"], expected[:-1], atol=1e-6)
+    np.testing.assert_allclose(ours["intercept"], expected[-1], atol=1e-6)
+
+
+def test_one_seed_gives_one_result(case):
+    runs = [gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=7) for _ in range(2)]
+    assert np.asarray(runs[0].params).tobytes() == np.asarray(runs[1].params).tobytes()
+    assert runs[0].history["gradient_norm"].tobytes() == runs[1].history["gradient_norm"].tobytes()
+    other = gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=8)
+    assert np.asarray(other.params).tobytes() != np.asarray(runs[0].params).tobytes()
+
+
+def test_a_second_solve_does_not_recompile(case):
+    gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=1)
+    compiled = loop.advance._cache_size()
+    gs.solve(LINEAR, TABLE + 1.0, case.method, BUDGET, init=START + 0.5, seed=2)
+    assert loop.advance._cache_size() == compiled
+
+
+def test_keys_are_never_reused(case):
+    """JAX's own checker follows every key through the compiled loop."""
+    with jax.debug_key_reuse(True):
+        jax.clear_caches()
+        gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=3)
+
+
+def test_the_step_is_pure(case):
+    """The same carry gives the same next carry, whatever was run in between."""
+    results = []
+    for _ in range(2):
+        results.append(gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=5).params)
+        gs.solve(LINEAR, TABLE * 2, case.method, BUDGET, init=START + 1, seed=6)
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_scaling_records_and_clip_scales_the_answer(case):
+    """Equivariance: gradients and threshold times c move the iterate c times as far, noise included."""
+    scaled = dataclasses.replace(case.method, clip=3.0 * case.method.clip)
+    one = gs.solve(LINEAR, TABLE, case.method, BUDGET, init=START, seed=4).params
+    three = gs.solve(LINEAR, 3.0 * TABLE, scaled, BUDGET, init=START, seed=4).params
+    np.testing.assert_allclose(three, 3.0 * one, rtol=1e-4, atol=1e-6)
