@@ -18,7 +18,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/gossamer bench
+	$(BIN)/python benchmarks/run.py
 
 setup: $(STAMP)
 

@@ -73,8 +73,7 @@ def measure(schedule: str, epsilon: float, neighbors: Neighbors) -> Cost:
 
 
 def main(epsilons: tuple[float, ...]) -> int:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gossamer"])
+    context = multiprocessing.get_context("spawn")
     page = Table("schedule", "ε", "neighbours", "seconds", "CPU", "peak MB", "ε/budget", "")
     costs = []
     with ProcessPoolExecutor(max_workers=1, mp_context=context, max_tasks_per_child=1) as fresh:

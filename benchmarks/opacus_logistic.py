@@ -1,9 +1,9 @@
-"""The Opacus side of `steps.py`: seconds per step of its DP-SGD on logistic regression.
+"""The Opacus side of `steps.py`: its DP-SGD on logistic regression.
 
 As its tutorials do it: a `PrivacyEngine` wraps a linear layer, SGD and a `DataLoader` without workers; samples are
 Poisson; a step is `zero_grad`, loss, `backward`, `step`, and its time includes drawing and collating the batch.
 PyTorch gets one thread, which is faster than two on tensors this small. Run by `steps.py` with an interpreter that has
-torch and opacus; prints one line of JSON, the seconds per step of each way of clipping.
+torch and opacus; prints one line of JSON: for each way of clipping the seconds per step, by the clock and of CPU.
 
     python benchmarks/opacus_logistic.py rows features batch warm_up steps
 """
@@ -20,7 +20,7 @@ from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def seconds_per_step(mode: str, table: TensorDataset, batch: int, warm_up: int, steps: int) -> float:
+def seconds_per_step(mode: str, table: TensorDataset, batch: int, warm_up: int, steps: int) -> tuple[float, float]:
     features = table.tensors[0].shape[1]
     linear = torch.nn.Linear(features, 1)
     criterion = torch.nn.BCEWithLogitsLoss()
@@ -45,9 +45,9 @@ def seconds_per_step(mode: str, table: TensorDataset, batch: int, warm_up: int, 
 
     batches = chain.from_iterable(repeat(loader))
     run(islice(batches, warm_up))
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     run(islice(batches, steps))
-    return (time.perf_counter() - begun) / steps
+    return (time.perf_counter() - begun) / steps, (time.process_time() - cpu) / steps
 
 
 def main(rows: int, features: int, batch: int, warm_up: int, steps: int) -> None:

@@ -3,8 +3,9 @@
 200 000 synthetic rows of norm 1 with 54 features, Poisson samples of 256 records, clip 1, no momentum. Gossamer's time
 is that of a whole `gs.solve` of 5000 steps after a first one, whose compiled loop and calibrated noise it finds again.
 Plain SGD is the same loop without privacy: a compiled `lax.fori_loop` over uniform batches of 256. The competitors take
-turns, and the least and the median of their rounds are printed. Opacus needs PyTorch and runs in an interpreter of its
-own, named by the environment variable GOSSAMER_TORCH_PYTHON; without it that row is skipped.
+turns; printed are the medians of their rounds, by the clock and in CPU time (all threads), which a busy machine
+disturbs less. Opacus needs PyTorch and runs in an interpreter of its own, named by the environment variable
+GOSSAMER_TORCH_PYTHON; without it that row is skipped.
 
     python benchmarks/steps.py
 """
@@ -63,17 +64,17 @@ def plain(table: Any) -> Any:
     return jax.lax.fori_loop(0, STEPS, step, INIT)
 
 
-def seconds_per_step(run: Callable[[Any], Any], table: Any) -> float:
-    begun = time.perf_counter()
+def seconds_per_step(run: Callable[[Any], Any], table: Any) -> tuple[float, float]:
+    begun, cpu = time.perf_counter(), time.process_time()
     jax.block_until_ready(run(table))
-    return (time.perf_counter() - begun) / STEPS
+    return (time.perf_counter() - begun) / STEPS, (time.process_time() - cpu) / STEPS
 
 
-def opacus(python: str) -> dict[str, float]:
+def opacus(python: str) -> dict[str, tuple[float, float]]:
     script = str(Path(__file__).with_name("opacus_logistic.py"))
     sizes = map(str, (ROWS, FEATURES, BATCH, OPACUS_WARM_UP, OPACUS_STEPS))
     done = subprocess.run([python, script, *sizes], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+    return {f"Opacus, {mode}": times for mode, times in json.loads(done.stdout).items()}
 
 
 def main() -> None:
@@ -83,25 +84,18 @@ def main() -> None:
         console.print(HOW_TO)
     table = make_table()
     jax.block_until_ready((private(table), plain(table)))
-    times: dict[str, list[float]] = {}
+    rounds: dict[str, list[tuple[float, float]]] = {}
     for _ in range(ROUNDS):
-        turn = {"gs.solve": seconds_per_step(private, table), "plain SGD (not private)": seconds_per_step(plain, table)}
-        if python:
-            turn |= {f"Opacus, {mode}": seconds for mode, seconds in opacus(python).items()}
-        for name, seconds in turn.items():
-            times.setdefault(name, []).append(seconds)
+        turn = {"gs.solve": seconds_per_step(private, table), "plain SGD, not private": seconds_per_step(plain, table)}
+        for name, times in (turn | (opacus(python) if python else {})).items():
+            rounds.setdefault(name, []).append(times)
 
-    page = Table("", "µs/step, least", "median", "steps/s, median", "× gs.solve, least", "× gs.solve, median")
-    ours = times["gs.solve"]
-    for name, seconds in times.items():
-        page.add_row(
-            name,
-            f"{1e6 * min(seconds):.1f}",
-            f"{1e6 * median(seconds):.1f}",
-            f"{1 / median(seconds):.0f}",
-            f"{min(seconds) / min(ours):.2f}",
-            f"{median(seconds) / median(ours):.2f}",
-        )
+    page = Table("", "µs/step", "× gs.solve", "CPU µs/step", "× gs.solve", "steps/s")
+    medians = {name: [median(times) for times in zip(*turns, strict=True)] for name, turns in rounds.items()}
+    ours = medians["gs.solve"]
+    for name, (clock, cpu) in medians.items():
+        micros = (f"{1e6 * clock:.1f}", f"{clock / ours[0]:.2f}", f"{1e6 * cpu:.1f}", f"{cpu / ours[1]:.2f}")
+        page.add_row(name, *micros, f"{1 / clock:.0f}")
     console.print(page)
 
 

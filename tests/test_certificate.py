@@ -25,7 +25,7 @@ def test_it_states_what_was_promised_and_asked():
     assert c.configuration["batch_size"] == 2
     assert [(q.name, q.count, q.rate, q.clip) for q in c.schedule] == [("gradient", 20, 0.5, "1")]
     assert c.schedule["gradient"].noise_multiplier > 1
-    assert c.problem == {"kind": "ERM", "loss": "linear_loss", "regularizer": "Zero()", "constraint": "None"}
+    assert c.problem == {"kind": "ERM", "loss": "linear_loss", "regularizer": "Zero(exclude=())", "constraint": "None"}
     assert set(c.versions) >= {"gossamer", "jax", "dp-accounting", "python"}
     assert "(1, 0.001)-differential privacy" in str(c)
 

@@ -81,15 +81,19 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
     def costs_at(scale: float) -> list[Cost]:
         return costs_of(schedule.with_noise(tuple(scale * ratios)))
 
-    scale = _smallest_scale(costs_at, delta, budget)
-    for inflation in _INFLATIONS:
-        candidate = costs_at(scale * inflation)
-        if _pld(candidate, budget.neighbors).get_delta_for_epsilon(budget.epsilon) <= delta:
-            return schedule.with_noise(tuple(scale * inflation * ratios))
+    cause = None
+    try:
+        scale = _smallest_scale(costs_at, delta, budget)
+        for inflation in _INFLATIONS:
+            candidate = costs_at(scale * inflation)
+            if _pld(candidate, budget.neighbors).get_delta_for_epsilon(budget.epsilon) <= delta:
+                return schedule.with_noise(tuple(scale * inflation * ratios))
+    except (ArithmeticError, ValueError) as error:  # what dp-accounting and SciPy raise beyond their range
+        cause = error
     raise AccountingError(
         f"the accountant did not confirm any noise for epsilon = {budget.epsilon:g}, delta = {budget.delta:g} on "
         f"{[(query.name, query.rate, query.count) for query in schedule]}. Ask fewer queries or allow a larger epsilon."
-    )
+    ) from cause
 
 
 def capacities(schedule: Schedule, n: int, budget: Budget) -> tuple[dict[str, int], float]:
@@ -179,20 +183,31 @@ def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budge
     try:
         return _root(functools.partial(excess_by, exact), start, tolerance=2e-5)
     except contour.DidNotConvergeError:
-        return _root(functools.partial(excess_by, bound), start, tolerance=5e-4)
+        return _root(functools.partial(excess_by, bound), start, tolerance=1e-3)
 
 
 def _root(excess: Callable[[float], float], start: float, tolerance: float) -> float:
     """Return exp of a point just above the root of a decreasing function, searched from `start`."""
-    low = high = start
-    for _ in range(60):
-        if excess(low) > 0:
-            break
-        low -= 0.25
-    for _ in range(60):
-        if excess(high) <= 0:
-            return math.exp(optimize.brentq(excess, low, high, xtol=tolerance) + tolerance)
-        low, high = high, high + 0.25
+    excess = functools.cache(excess)
+    low = _walk(excess, start, -0.25, until=lambda value: value > 0)
+    high = _walk(excess, low, 0.25, until=lambda value: value <= 0)
+    return math.exp(optimize.brentq(excess, low, high, xtol=tolerance) + tolerance)
+
+
+def _walk(function: Callable[[float], float], start: float, step: float, until: Callable[[float], bool]) -> float:
+    """Walk from `start`, where the function must exist, until its value is as wanted; shorten steps that fail."""
+    here = start
+    for _ in range(100):
+        try:
+            value = function(here)
+        except contour.DidNotConvergeError:
+            if here == start or abs(step) < 1e-2:
+                raise
+            here, step = here - step / 2, step / 2
+            continue
+        if until(value):
+            return here
+        here += step
     raise AccountingError("no noise scale brackets the budget; allow a larger epsilon or delta.")
 
 

@@ -186,6 +186,8 @@ def _name(value: Any) -> str:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         inner = ", ".join(f"{k}={v}" for k, v in _describe(value).items())
         return f"{type(value).__name__}({inner})"
+    if isinstance(value, tuple):
+        return f"({', '.join(str(v) if isinstance(v, _PLAIN) else _name(v) for v in value)})"
     return getattr(value, "__qualname__", type(value).__name__)
 
 

@@ -47,17 +47,24 @@ _DIRECTIONS: dict[Neighbors, tuple[str, ...]] = {"replace_one": ("replace",), "a
 _TOLERANCE = 1e-6
 _BLOCK = 256
 _MOST_NODES = 1 << 13
+_MOST_POINTS = 20_000
+_LARGEST_TILT = 1e4
 _SMOOTHING = 0.02
 """Few queries at a small rate have a loss so close to an atom that the integrand decays slowly. Adding an
-independent N(0, (0.02/c)²) to L ends it at t ≈ 300c and changes δ, which varies like exp(−cε), by a factor
-1 + 0.02²/2 only."""
+independent N(0, (0.02/(1+c))²) to L ends it at t ≈ 300(1 + c) and changes δ, which varies like exp(−cε), by
+a factor of about 1 + 0.02²/2."""
 
 
 def delta(costs: Sequence[Cost], epsilon: float, neighbors: Neighbors) -> float:
     """Return the smallest δ such that the composition of `costs` is (ε, δ)-DP."""
     if any(cost.noise_multiplier <= 0 for cost in costs):
         return 1.0
-    return max(_one_sided_delta(costs, epsilon, direction) for direction in _DIRECTIONS[neighbors])
+    directions = [_Composition(costs, epsilon, direction) for direction in _DIRECTIONS[neighbors]]
+    largest = 0.0
+    for composition in sorted(directions, key=_Composition.renyi_bound, reverse=True):
+        if math.exp(min(0.0, composition.renyi_bound())) > largest:  # else it cannot be the worse direction
+            largest = max(largest, composition.delta())
+    return largest
 
 
 def epsilon(costs: Sequence[Cost], delta_: float, neighbors: Neighbors) -> float:
@@ -101,15 +108,23 @@ def _full_pass_shift(cost: Cost, neighbors: Neighbors) -> float:
 
 
 class _LossGrid:
-    """Density and privacy loss of one sampled query on a grid that holds the mass of P·exp(tilt·L)."""
+    """Density and privacy loss of one sampled query on a grid that holds the mass of P·exp(tilt·L).
 
-    def __init__(self, cost: Cost, direction: str, tilt: float):
+    The grid also resolves the oscillation of exp(itL) up to t = `frequency`: losses rise by at most 2/σ per unit.
+    """
+
+    def __init__(self, cost: Cost, direction: str, tilt: float, frequency: float = 0.0):
         rate, sigma = cost.rate, cost.noise_multiplier
-        # In units of σ. The tilted density is a mixture of Gaussians with means up to 1 + 2·tilt; the
-        # losses bend within a distance of order σ, so the grid must resolve that too.
-        low, high = -14.0 - 2.0 / sigma, 14.0 + (2.0 + 2.0 * tilt) / sigma
-        step = min(0.2, 0.25 * sigma)
-        u = np.linspace(low, high, int(min(max((high - low) / step, 200), 400_000)))
+        # In units of σ. The tilted density is a mixture of Gaussians with means up to 1 + 2·tilt; an added record
+        # tilts the other way, where losses are bounded. The losses bend within a distance of order σ, so the grid
+        # must resolve that too.
+        reach = 0.0 if direction == "add" else tilt
+        low, high = -14.0 - 2.0 / sigma, 14.0 + (2.0 + 2.0 * reach) / sigma
+        step = min(0.2, 0.25 * sigma, sigma / max(frequency, 1e-9))
+        size = max((high - low) / step, 200)
+        if size > (_MOST_POINTS if frequency else 20 * _MOST_POINTS):
+            raise DidNotConvergeError(f"the losses of {cost} oscillate too fast at t = {frequency:g}")
+        u = np.linspace(low, high, int(size))
         self._log_width = math.log(u[1] - u[0])
         base = -0.5 * u * u - 0.5 * math.log(2 * math.pi)
         shift, lift = 1.0 / sigma, math.log(rate) - 0.5 / sigma**2
@@ -156,34 +171,57 @@ class _Composition:
             cost.count * (sensitivity / cost.noise_multiplier) ** 2 for cost in costs if cost.rate == 1.0
         )
         # The saddle point makes the integrand on the line a narrow bump without cancellation.
-        bounds = (math.log(1e-3), math.log(1e5))
+        bounds = (math.log(1e-3), math.log(_LARGEST_TILT))
         search = optimize.minimize_scalar(self._exponent_at, bounds=bounds, method="bounded")
         self.tilt, self.exponent = math.exp(search.x), search.fun
         h = 1e-2
         ends = self._exponent_at(search.x + h) + self._exponent_at(search.x - h)
         self.curvature = max((ends - 2 * self.exponent) / h**2, 1e-6) / self.tilt**2
-        self._grids = self._grids_at(self.tilt)
-
-    def _grids_at(self, tilt: float) -> list[tuple[int, _LossGrid]]:
-        return [(cost.count, _LossGrid(cost, self._direction, tilt)) for cost in self._sampled]
 
     def _exponent_at(self, log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        moment = self._log_moment(np.array([tilt + 0j]), self._grids_at(tilt))[0].real
+        moment = self._log_moment(np.array([tilt + 0j]))[0].real
         return moment - tilt * self.epsilon - math.log(tilt) - math.log1p(tilt)
 
-    def _log_moment(self, z: np.ndarray, grids: list[tuple[int, _LossGrid]]) -> np.ndarray:
+    def _log_moment(self, z: np.ndarray) -> np.ndarray:
+        """Return log M at points of one vertical line, by rising imaginary part."""
         total = 0.5 * z * (1 + z) * self._shift_squared
-        for count, grid in grids:
-            total = total + count * grid.log_moment(z)
+        for cost in self._sampled:
+            grid = _LossGrid(cost, self._direction, tilt=z[0].real, frequency=z[-1].imag)
+            total = total + cost.count * grid.log_moment(z)
         return total
 
-    def integrand(self, t: np.ndarray) -> np.ndarray:
+    def _integrand(self, t: np.ndarray) -> np.ndarray:
         """Return the integrand at tilt + it, relative to its value at the saddle point."""
         z = self.tilt + 1j * t
-        window = 0.5 * (_SMOOTHING * t / self.tilt) ** 2
-        log_value = self._log_moment(z, self._grids) - z * self.epsilon - np.log(z) - np.log1p(z)
+        window = 0.5 * (_SMOOTHING * t / (1 + self.tilt)) ** 2
+        log_value = self._log_moment(z) - z * self.epsilon - np.log(z) - np.log1p(z)
         return np.exp(log_value - self.exponent - window)
+
+    def delta(self) -> float:
+        """Return δ(ε) by the trapezoidal rule on the line through the saddle point."""
+        if self.exponent < -600:
+            return 0.0
+        step = 0.5 / math.sqrt(self.curvature)
+        previous = self._integral(step)
+        for _ in range(6):
+            step /= 2  # a finer step keeps farther losses apart
+            current = self._integral(step)
+            if abs(current - previous) <= 10 * _TOLERANCE * abs(current):
+                return math.exp(min(0.0, math.log(max(current, 1e-300)) + self.exponent))
+            previous = current
+        raise DidNotConvergeError(f"δ({self.epsilon:g}) did not settle on a step of {step:g}")
+
+    def _integral(self, step: float) -> float:
+        total = 0.0
+        for start in range(0, _MOST_NODES, _BLOCK):
+            values = self._integrand(step * np.arange(start, start + _BLOCK))
+            if start == 0:
+                values[0] *= 0.5
+            total += float(values.real.sum())
+            if np.abs(values).max() < _TOLERANCE * abs(total):
+                return total * step / math.pi
+        raise DidNotConvergeError(f"δ({self.epsilon:g}) did not settle on {_MOST_NODES} nodes")
 
     def renyi_bound(self) -> float:
         """Return the bound on log δ from the moment at the saddle point alone.
@@ -197,30 +235,3 @@ def renyi_delta(costs: Sequence[Cost], epsilon: float, neighbors: Neighbors) -> 
     """Return an upper bound on δ(ε) that always exists: Rényi divergence at one order."""
     bounds = (_Composition(costs, epsilon, direction).renyi_bound() for direction in _DIRECTIONS[neighbors])
     return math.exp(min(0.0, max(bounds)))
-
-
-def _one_sided_delta(costs: Sequence[Cost], epsilon: float, direction: str) -> float:
-    composition = _Composition(costs, epsilon, direction)
-    if composition.exponent < -600:
-        return 0.0
-
-    def integral(step: float) -> float:
-        total = 0.0
-        for start in range(0, _MOST_NODES, _BLOCK):
-            values = composition.integrand(step * np.arange(start, start + _BLOCK))
-            if start == 0:
-                values[0] *= 0.5
-            total += float(values.real.sum())
-            if np.abs(values).max() < _TOLERANCE * abs(total):
-                return total * step / math.pi
-        raise DidNotConvergeError(f"δ({epsilon:g}) did not settle on {_MOST_NODES} nodes for {list(costs)}")
-
-    step = 0.5 / math.sqrt(composition.curvature)
-    previous = integral(step)
-    for _ in range(6):
-        step /= 2  # a finer step keeps farther losses apart
-        current = integral(step)
-        if abs(current - previous) <= 10 * _TOLERANCE * abs(current):
-            return math.exp(min(0.0, math.log(max(current, 1e-300)) + composition.exponent))
-        previous = current
-    raise DidNotConvergeError(f"δ({epsilon:g}) did not settle on step {step:g} for {list(costs)}")

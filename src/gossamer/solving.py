@@ -186,7 +186,7 @@ def _key(seed: int | None) -> jax.Array:
 def _stops(steps: int, bar: Progress, watch: Diagnostics | None) -> Iterator[int]:
     """Yield where to pause: at the looks of diagnostics, else after about a third of a second, else never."""
     if watch:
-        for stop in np.unique(np.linspace(0, steps, 21)[1:].astype(int)):
+        for stop in np.unique(np.ceil(np.linspace(0, steps, 21)[1:]).astype(int)):
             yield int(stop)
         return
     piece, done = (1 if bar.shown else steps), 0

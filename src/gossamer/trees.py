@@ -5,8 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer.geometry.trees import tree_norm as norm
-
 PyTree = Any
 
 
@@ -20,6 +18,11 @@ def zeros_like(x: PyTree) -> PyTree:
     return jax.tree.map(jnp.zeros_like, x)
 
 
+def norm(x: PyTree) -> jax.Array:
+    """Return the Euclidean norm of a vector of moderate size; `geometry.trees` has one that never overflows."""
+    return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(x)), jnp.float32(0)))
+
+
 def select(predicate: jax.Array, x: PyTree, y: PyTree) -> PyTree:
     """Return x where the predicate holds, else y."""
     return jax.tree.map(lambda a, b: jnp.where(predicate, a, b), x, y)
@@ -28,6 +31,3 @@ def select(predicate: jax.Array, x: PyTree, y: PyTree) -> PyTree:
 def all_finite(x: PyTree) -> jax.Array:
     """Whether every entry is finite."""
     return jnp.all(jnp.array([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(x)]))
-
-
-__all__ = ["add", "all_finite", "norm", "select", "zeros_like"]

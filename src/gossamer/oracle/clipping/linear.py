@@ -62,7 +62,15 @@ def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: 
     counts = factors > 0
     weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
     weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
-    total = {"weights": jnp.where(counts[:, None], rows, 0.0).T @ weighted}
+    # Rows that do not count may hold NaN, and 0 · NaN is NaN; but blanking them copies the batch.
+    total = {
+        "weights": jax.lax.cond(
+            jnp.isfinite(row_squared).all(),
+            lambda rows: rows.T @ weighted,
+            lambda rows: jnp.where(counts[:, None], rows, 0.0).T @ weighted,
+            rows,
+        )
+    }
     if has_intercept:
         total["intercept"] = jnp.sum(weighted, axis=0)
     return total
