@@ -2,7 +2,7 @@
 
 As its tutorials do it: a `PrivacyEngine` wraps a linear layer, SGD and a `DataLoader` without workers; samples are
 Poisson; a step is `zero_grad`, loss, `backward`, `step`, and its time includes drawing and collating the batch.
-PyTorch gets one thread, which is faster than two on tensors this small. Run by `steps.py` with an interpreter that has
+PyTorch gets one thread: on busy cores two were far slower. Run by `steps.py` with an interpreter that has
 torch and opacus; prints one line of JSON: for each way of clipping the seconds per step, by the clock and of CPU.
 
     python benchmarks/opacus_logistic.py rows features batch warm_up steps

@@ -1,10 +1,9 @@
 """Cost of a Poisson sample of 256 records, and of a whole private SGD step, as the table grows to 10⁷ rows.
 
-Both should be flat: the sampler's work depends on the batch, and on n only by the number of base-256 digits of a gap
-(two at 10⁴ rows, three from 10⁵, four beyond 1.6·10⁷). The step (logistic regression, 10 features) also gathers its
-rows, and these come from farther memory in a larger table. Draws are timed in one compiled loop, steps by
-`gossamer.loop.advance`, the loop that `gs.solve` compiles; the sizes take turns, and the least and the median of the
-rounds are printed.
+Both should be nearly flat: the sampler's work depends on the batch, and on n only by the number of digits of a gap. The
+step (logistic regression, 10 features) also gathers its rows, and these come from farther memory in a larger table.
+Draws are timed in one compiled loop, steps by `gossamer.loop.advance`, the loop that `gs.solve` compiles; the sizes
+take turns, and the least and the median of the rounds are printed.
 
     python benchmarks/sampling.py
 """

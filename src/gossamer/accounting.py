@@ -27,7 +27,7 @@ TRUNCATION_SHARE = 1e-3
 """The part of δ set aside for samples that outgrow their static size."""
 SMALLEST_DELTA = 1e-10
 """Below this the rounding of the accountant's Fourier transforms may show."""
-_MOST_CELLS = 400_000
+_MOST_CELLS = 280_000
 _INFLATIONS = tuple(1.0 + 1e-4 * 2**k for k in range(9))
 
 
@@ -160,14 +160,10 @@ def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budge
         return math.log(max(delta_of(costs_at(math.exp(log_scale))), 1e-300)) - math.log(delta)
 
     def exact(costs: list[Cost]) -> float:
-        try:
-            return contour.delta(costs, budget.epsilon, budget.neighbors)
-        except contour.DidNotConvergeError:
-            # Far on the safe side the Rényi bound settles the sign, and no more is needed there.
-            safe = contour.renyi_delta(costs, budget.epsilon, budget.neighbors)
-            if safe > delta / 2:
-                raise
-            return safe
+        return contour.delta_near(costs, budget.epsilon, budget.neighbors, delta)
+
+    def loose(costs: list[Cost]) -> float:
+        return contour.renyi_delta(costs, budget.epsilon, budget.neighbors)
 
     def bound(costs: list[Cost]) -> float:
         return float(_pld(costs, budget.neighbors, fineness=1e-2).get_delta_for_epsilon(budget.epsilon))
@@ -183,14 +179,16 @@ def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budge
     try:
         return _root(functools.partial(excess_by, exact), start, tolerance=2e-5)
     except contour.DidNotConvergeError:
-        return _root(functools.partial(excess_by, bound), start, tolerance=1e-3)
+        # Few evaluations, since each takes seconds: the Rényi bound's own root is a little above.
+        near = _root(functools.partial(excess_by, loose), start, tolerance=1e-3)
+        return _root(functools.partial(excess_by, bound), math.log(near), tolerance=1e-3, stride=0.1)
 
 
-def _root(excess: Callable[[float], float], start: float, tolerance: float) -> float:
+def _root(excess: Callable[[float], float], start: float, tolerance: float, stride: float = 0.25) -> float:
     """Return exp of a point just above the root of a decreasing function, searched from `start`."""
     excess = functools.cache(excess)
-    low = _walk(excess, start, -0.25, until=lambda value: value > 0)
-    high = _walk(excess, low, 0.25, until=lambda value: value <= 0)
+    low = _walk(excess, start, -stride, until=lambda value: value > 0)
+    high = _walk(excess, low, stride, until=lambda value: value <= 0)
     return math.exp(optimize.brentq(excess, low, high, xtol=tolerance) + tolerance)
 
 

@@ -47,7 +47,7 @@ _DIRECTIONS: dict[Neighbors, tuple[str, ...]] = {"replace_one": ("replace",), "a
 _TOLERANCE = 1e-6
 _BLOCK = 256
 _MOST_NODES = 1 << 13
-_MOST_POINTS = 20_000
+_MOST_POINTS = 40_000
 _LARGEST_TILT = 1e4
 _SMOOTHING = 0.02
 """Few queries at a small rate have a loss so close to an atom that the integrand decays slowly. Adding an
@@ -67,13 +67,25 @@ def delta(costs: Sequence[Cost], epsilon: float, neighbors: Neighbors) -> float:
     return largest
 
 
+def delta_near(costs: Sequence[Cost], epsilon: float, neighbors: Neighbors, target: float) -> float:
+    """Return δ(ε), or an upper bound on it that is well below `target` where the integral does not converge."""
+    try:
+        return delta(costs, epsilon, neighbors)
+    except DidNotConvergeError:
+        safe = renyi_delta(costs, epsilon, neighbors)
+        if safe > target / 2:
+            raise
+        return safe
+
+
 def epsilon(costs: Sequence[Cost], delta_: float, neighbors: Neighbors) -> float:
     """Return the smallest ε ≥ 0 such that the composition of `costs` is (ε, δ)-DP."""
     if any(cost.noise_multiplier <= 0 for cost in costs):
         return math.inf
 
     def excess(log_epsilon: float) -> float:
-        return math.log(max(delta(costs, math.exp(log_epsilon), neighbors), 1e-300)) - math.log(delta_)
+        here = delta_near(costs, math.exp(log_epsilon), neighbors, delta_)
+        return math.log(max(here, 1e-300)) - math.log(delta_)
 
     low = high = 0.0
     while excess(low) <= 0:
@@ -122,7 +134,7 @@ class _LossGrid:
         low, high = -14.0 - 2.0 / sigma, 14.0 + (2.0 + 2.0 * reach) / sigma
         step = min(0.2, 0.25 * sigma, sigma / max(frequency, 1e-9))
         size = max((high - low) / step, 200)
-        if size > (_MOST_POINTS if frequency else 20 * _MOST_POINTS):
+        if size > (_MOST_POINTS if frequency else 10 * _MOST_POINTS):
             raise DidNotConvergeError(f"the losses of {cost} oscillate too fast at t = {frequency:g}")
         u = np.linspace(low, high, int(size))
         self._log_width = math.log(u[1] - u[0])
