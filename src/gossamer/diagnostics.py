@@ -12,7 +12,6 @@ import numpy as np
 
 from gossamer import trees
 from gossamer.methods.base import Method
-from gossamer.oracle.door import Door
 from gossamer.oracle.queries import Gradient
 
 PyTree = Any
@@ -21,7 +20,7 @@ PyTree = Any
 class Diagnostics:
     """Collects the true objective, its gradient norm and the share of clipped records along a run."""
 
-    def __init__(self, problem: Any, data: PyTree, method: Method, door: Door):
+    def __init__(self, problem: Any, data: PyTree, method: Method):
         self._problem = problem
         self._data = data
         self._clip = float(getattr(method, "clip", np.inf))

@@ -88,7 +88,7 @@ def solve(
     door = make_door(planned, backend, microbatch)
     keys = loop.split(_key(seed))
     secrets = loop.make_secrets(door, data, planned.noise(), keys)
-    watch = Diagnostics(problem, data, method, door) if diagnostics else None
+    watch = Diagnostics(problem, data, method) if diagnostics else None
     carry = loop.start(method, problem, params, door, keys.output)
     with Progress(type(method).__name__, method.steps, shown=progress) as bar:
         for stop in _stops(method.steps, bar, watch):

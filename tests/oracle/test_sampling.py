@@ -129,13 +129,14 @@ def test_a_sample_may_be_empty():
     assert not all(masks)
 
 
-def test_truncation_keeps_the_first_rows():
-    full = sampling.poisson(jax.random.key(2), 1000, 0.5, 1000)
-    cut = sampling.poisson(jax.random.key(2), 1000, 0.5, 1000).rows[:100]
-    assert np.array_equal(np.asarray(full.rows)[:100], np.asarray(cut))
+def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
+    """500 rows are expected and 16 fit: all of them count, and they are the first ones met, near the table's top."""
     small = sampling.poisson(jax.random.key(2), 1000, 0.5, 16)
     assert small.rows.shape == (16,)
     assert bool(small.mask.all())
+    assert np.all(np.diff(np.asarray(small.rows)) > 0)
+    # The 16th of gaps with mean 2 and variance 2 is at 31 ± 5.7: 5 standard errors.
+    assert abs(int(small.rows[-1]) - 31) < 5 * np.sqrt(32)
 
 
 def test_blocks_are_disjoint_and_cover():

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from gossamer.oracle.clipping import ghost, linear, per_record
 from gossamer.oracle.clipping.factors import Clip
-from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, Value
+from gossamer.oracle.queries import Difference, Gradient, Joint, Loss
 
 PyTree = Any
 Backend = Literal["auto", "linear", "ghost", "vmap"]
@@ -152,4 +152,4 @@ def _all_rows(batch: PyTree) -> jax.Array:
     return jnp.ones(jax.tree.leaves(batch)[0].shape[0], bool)
 
 
-__all__ = ["Backend", "Clip", "Value", "clip_and_sum", "clipped_difference", "clipped_sum"]
+__all__ = ["Backend", "Clip", "clip_and_sum", "clipped_difference", "clipped_sum"]
