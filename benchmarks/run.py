@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAMES = [name for name in ("steps", "sampling", "calibration", "ghost") if (HERE / f"{name}.py").exists()]
+ALL = ("steps", "sampling", "calibration", "ghost", "svrg", "minimax")
+NAMES = [name for name in ALL if (HERE / f"{name}.py").exists()]
 
 
 def main(names: list[str]) -> int:

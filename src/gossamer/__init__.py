@@ -10,7 +10,7 @@ from gossamer.budget import Budget
 from gossamer.certificate import Certificate
 from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
 from gossamer.geometry import L1, L2, Box, ElasticNet, GroupLasso, L1Ball, L2Ball, Simplex
-from gossamer.objectives import ERM
+from gossamer.objectives import ERM, Minimax
 from gossamer.oracle import Difference, Gradient, Joint, Value
 from gossamer.oracle.clipping import clipped_difference, clipped_sum
 from gossamer.oracle.clipping.ghost import explain_clipping
@@ -34,6 +34,7 @@ __all__ = [
     "Joint",
     "L1Ball",
     "L2Ball",
+    "Minimax",
     "OverspentError",
     "Plan",
     "PrivacyLeakWarning",

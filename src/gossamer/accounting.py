@@ -14,7 +14,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from scipy import optimize
 
-from gossamer import contour
+from gossamer import contour, perturbed
 from gossamer.budget import Budget, Neighbors
 from gossamer.contour import Cost
 from gossamer.schedule import Schedule
@@ -53,7 +53,8 @@ def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float
     costs = costs_of(schedule)
     if any(cost.noise_multiplier <= 0 for cost in costs):
         return math.inf
-    return float(_pld(costs, neighbors).get_epsilon_for_delta(delta))
+    extra = perturbed.surcharge(schedule, neighbors)
+    return extra.epsilon + float(_pld(costs, neighbors).get_epsilon_for_delta(delta / extra.factor))
 
 
 @functools.lru_cache(maxsize=256)
@@ -64,18 +65,25 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
     """
     if not budget.is_private:
         return schedule.with_noise(tuple(0.0 for _ in schedule))
-    if budget.delta < SMALLEST_DELTA:
+    extra = perturbed.surcharge(schedule, budget.neighbors)
+    if budget.delta < SMALLEST_DELTA * extra.factor:
         raise AccountingError(
-            f"delta = {budget.delta:g} is below {SMALLEST_DELTA:g}, the smallest value that the accountant resolves. "
-            "Choose a larger delta; n ** -1.1 is customary."
+            f"delta = {budget.delta:g} is below {SMALLEST_DELTA * extra.factor:g}, the smallest value that the "
+            "accountant resolves. Choose a larger delta; n ** -1.1 is customary."
         )
     if budget.neighbors == "add_remove" and any(query.disjoint for query in schedule):
         raise AccountingError(
             "a schedule with disjoint blocks has no guarantee under neighbors = 'add_remove': one record more "
             "moves the others between blocks. Use neighbors = 'replace_one'."
         )
+    if budget.epsilon <= extra.epsilon:
+        raise AccountingError(
+            f"epsilon = {budget.epsilon:g} must exceed {extra.epsilon:g}, which the Jacobian of a perturbed objective "
+            "costs whatever the noise. Regularise more, or allow a larger epsilon."
+        )
     _check_blocks_fit(schedule, n)
-    delta = budget.delta * (1 - TRUNCATION_SHARE)
+    left = Budget(budget.epsilon - extra.epsilon, budget.delta / extra.factor, budget.neighbors)
+    delta = left.delta * (1 - TRUNCATION_SHARE)
     ratios = np.array(schedule.ratios())
 
     def costs_at(scale: float) -> list[Cost]:
@@ -83,10 +91,10 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
 
     cause = None
     try:
-        scale = _smallest_scale(costs_at, delta, budget)
+        scale = _smallest_scale(costs_at, delta, left)
         for inflation in _INFLATIONS:
             candidate = costs_at(scale * inflation)
-            if _pld(candidate, budget.neighbors).get_delta_for_epsilon(budget.epsilon) <= delta:
+            if _pld(candidate, budget.neighbors).get_delta_for_epsilon(left.epsilon) <= delta:
                 return schedule.with_noise(tuple(scale * inflation * ratios))
     except (ArithmeticError, ValueError) as error:  # what dp-accounting and SciPy raise beyond their range
         cause = error

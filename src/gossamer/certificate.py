@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-from gossamer import accounting, contour
+from gossamer import accounting, contour, perturbed
 from gossamer.budget import Neighbors
 from gossamer.planning import Plan
 from gossamer.schedule import Schedule
@@ -73,7 +73,9 @@ class Certificate:
         if delta <= 0:
             return Verification(False, math.inf, "none: truncated samples alone cost more than delta")
         try:
-            epsilon = contour.epsilon(accounting.costs_of(self.schedule), delta, self.neighbors)
+            extra = perturbed.surcharge(self.schedule, self.neighbors)
+            costs = accounting.costs_of(self.schedule)
+            epsilon = extra.epsilon + contour.epsilon(costs, delta / extra.factor, self.neighbors)
             accountant = "contour integral"
         except contour.DidNotConvergeError:
             epsilon = accounting.pld_epsilon(self.schedule, delta, self.neighbors)

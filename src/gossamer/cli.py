@@ -1,11 +1,14 @@
-"""The command line: `gossamer fit | plan | verify`."""
+"""The command line: `gossamer fit | plan | verify | reproduce`."""
 
+import dataclasses
 import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from gossamer.experiments import NAMES, Settings, run
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +23,12 @@ class MethodName(StrEnum):
 
     GD = "GD"
     SGD = "SGD"
+    SVRG = "SVRG"
+    SVRGPP = "SVRGpp"
+    ACCMD = "AccMD"
+    SPIDER = "Spider"
+    SGDA = "SGDA"
+    PRIVATE_DIFF = "PrivateDiff"
 
 
 class NeighborsName(StrEnum):
@@ -81,16 +90,21 @@ def plan(
     delta: Delta = None,
     method: Annotated[MethodName, typer.Option(help="Which method.")] = MethodName.SGD,
     steps: Annotated[int | None, typer.Option(help="Iterations.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Expected size of a sample (SGD).")] = None,
-    clip: Annotated[float, typer.Option(help="Bound on one record's gradient.")] = 1.0,
+    batch_size: Annotated[int | None, typer.Option(help="Expected size of a sample, for methods that sample.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Bound on one record's gradient.")] = None,
     neighbors: NeighborsOption = NeighborsName.REPLACE_ONE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a method would ask and with how much noise, before any data is read."""
     import gossamer as gs
 
+    kind = getattr(gs.methods, method.value)
     given = {"steps": steps, "batch_size": batch_size, "clip": clip}
-    configured = getattr(gs.methods, method.value)(**{k: v for k, v in given.items() if v is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    unknown = sorted(set(given) - {field.name for field in dataclasses.fields(kind)})
+    if unknown:
+        raise ValueError(f"{method.value} has no {' and no '.join(unknown)}. Leave the option out.")
+    configured = kind(**given)
     budget = gs.Budget(epsilon, n**-1.1 if delta is None else delta, neighbors.value)
     planned = gs.plan(configured, n, budget)
     if as_json:
@@ -118,6 +132,23 @@ def verify(certificate: Annotated[Path, typer.Argument(help="A certificate in JS
         raise typer.Exit(1)
 
 
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(NAMES)}.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where data files are; else $GOSSAMER_DATA, else a cache directory.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write results; ./reproduce/NAME if not given.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version that only shows that it works.")] = False,
+    seed: Annotated[int, typer.Option(help="Fixes all randomness: the data sets are public.")] = 0,
+    data: Annotated[str | None, typer.Option(help="Which data set, where an experiment has a choice.")] = None,
+) -> None:
+    """Make a paper's tables and figures again, from public data."""
+    settings = Settings(data_dir, out if out is not None else Path("reproduce", name), quick, seed, data)
+    run(name, settings)
+    typer.echo(f"written to {settings.out}")
+
+
 def _verdict(certificate) -> str:
     outcome = certificate.verify()
     said = (
@@ -130,6 +161,6 @@ def main() -> None:
     """Run the command; a mistake in the input is one line, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         typer.echo(f"gossamer: {error}", err=True)
         raise SystemExit(2) from None

@@ -18,17 +18,20 @@ PyTree = Any
 
 
 class Diagnostics:
-    """Collects the true objective, its gradient norm and the share of clipped records along a run."""
+    """Collects the true objective, its gradient norm and the share of clipped records along a run.
+
+    A problem with two players has the last two for each, as `gradient_norm_x` and so on.
+    """
 
     def __init__(self, problem: Any, data: PyTree, method: Method):
         self._problem = problem
         self._data = data
-        self._clip = float(getattr(method, "clip", np.inf))
+        self._clips = tuple(float(getattr(method, f"clip{suffix}", np.inf)) for suffix in problem.suffixes)
         self._rows: list[dict[str, float]] = []
 
     def look(self, step: int, params: PyTree) -> None:
         """Evaluate the iterate on all records."""
-        values = _evaluate(self._problem, params, self._data, self._clip)
+        values = _evaluate(self._problem, params, self._data, self._clips)
         self._rows.append({"step": float(step), **{name: float(value) for name, value in values.items()}})
 
     def table(self) -> dict[str, np.ndarray]:
@@ -37,14 +40,14 @@ class Diagnostics:
 
 
 @functools.partial(jax.jit, static_argnames=("problem",))
-def _evaluate(problem: Any, params: PyTree, data: PyTree, clip: float) -> dict[str, jax.Array]:
-    def record_norm(record: PyTree) -> jax.Array:
-        return trees.norm(Gradient(problem.loss, params)(record))
+def _evaluate(problem: Any, params: PyTree, data: PyTree, clips: tuple[float, ...]) -> dict[str, jax.Array]:
+    def record_norms(record: PyTree) -> list[jax.Array]:
+        return [trees.norm(block) for block in problem.blocks(Gradient(problem.record_loss, params)(record))]
 
     gradient = jax.grad(lambda p: problem.objective(p, data))(params)
-    norms = jax.lax.map(record_norm, data, batch_size=256)
-    return {
-        "objective": problem.objective(params, data),
-        "gradient_norm": trees.norm(gradient),
-        "share_clipped": jnp.mean(norms > clip),
-    }
+    norms = jax.lax.map(record_norms, data, batch_size=256)
+    values = {"objective": problem.objective(params, data)}
+    for suffix, block, of_records, clip in zip(problem.suffixes, problem.blocks(gradient), norms, clips, strict=True):
+        values[f"gradient_norm{suffix}"] = trees.norm(block)
+        values[f"share_clipped{suffix}"] = jnp.mean(of_records > clip)
+    return values

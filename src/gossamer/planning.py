@@ -2,21 +2,28 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from gossamer import accounting
 from gossamer.budget import Budget
 from gossamer.exceptions import WeakGuaranteeWarning
-from gossamer.methods.base import Method
 from gossamer.schedule import Schedule
+
+
+class Scheduled(Protocol):
+    """All that a plan needs of a method: it declares what it will ask."""
+
+    def schedule(self, n: int) -> Schedule:
+        """Declare what will be asked of a table of n records."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """What a method will ask of n records, and with how much noise, to keep a budget."""
 
-    method: Method
+    method: Any
     n: int
     budget: Budget
     schedule: Schedule
@@ -44,7 +51,7 @@ class Plan:
         return "\n".join([f"{type(self.method).__name__}: {promise}", *rows])
 
 
-def plan(method: Method, n: int, budget: Budget) -> Plan:
+def plan(method: Scheduled, n: int, budget: Budget) -> Plan:
     """Return the schedule and the calibrated noise of a method on n records, before any data is read.
 
     Args:

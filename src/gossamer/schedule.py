@@ -27,6 +27,8 @@ class Query:
       weight: how much the variance of this query's noise weighs in the method's error (a_j of the automatic split).
       noise: this query's noise relative to the others', instead of the automatic split.
       noise_multiplier: set by calibration.
+      jacobian: marks a perturbed objective, which is no mean query: σ·C is then the deviation of the random linear
+        term and this number bounds the logarithm of the ratio of Jacobians (c in `gossamer.perturbed`).
     """
 
     name: str
@@ -37,6 +39,7 @@ class Query:
     weight: float = 1.0
     noise: float | None = None
     noise_multiplier: float | None = None
+    jacobian: float | None = None
 
     def __post_init__(self):
         if not (isinstance(self.count, int) and self.count >= 1):
@@ -50,6 +53,11 @@ class Query:
             value = getattr(self, field)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"query {self.name!r}: {field} = {value!r} must be a finite number above 0.")
+        if self.jacobian is not None and not (0 <= self.jacobian < math.inf and self.sampling == "full"):
+            raise ValueError(
+                f"query {self.name!r}: jacobian = {self.jacobian!r} must be a finite number of at least 0, and a "
+                f"perturbed objective needs all records: rate = {self.rate!r} must be 1."
+            )
 
     @property
     def sampling(self) -> str:
@@ -122,6 +130,8 @@ class Schedule:
         """
         if not self.is_calibrated:
             raise ValueError("schedule: the noise is not calibrated yet; take the schedule of gs.plan(...).")
+        if any(query.jacobian is not None for query in self.queries):
+            raise ValueError("schedule: dp-accounting has no event for a perturbed objective; use Certificate.verify.")
         events: list[dp_accounting.DpEvent] = []
         once: list[float] = []
         for query in self.queries:

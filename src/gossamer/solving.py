@@ -1,10 +1,8 @@
 """`gs.solve`: from a problem, a table and a budget to a model and its certificate."""
 
 import dataclasses
-import secrets as os_entropy
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -14,8 +12,9 @@ import numpy as np
 
 from gossamer import loop, methods, trees
 from gossamer.budget import Budget
-from gossamer.certificate import Certificate, certify
+from gossamer.certificate import certify
 from gossamer.diagnostics import Diagnostics
+from gossamer.entropy import new_key
 from gossamer.exceptions import DivergedError, OverspentError
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping import Backend
@@ -23,23 +22,11 @@ from gossamer.oracle.door import Door
 from gossamer.oracle.records import check_records
 from gossamer.planning import Plan, plan
 from gossamer.progress import Progress
+from gossamer.result import Result
 from gossamer.schedule import Schedule
 
 PyTree = Any
 _PIECE_SECONDS = 0.3
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run returns."""
-
-    params: PyTree
-    """The private output."""
-    certificate: Certificate
-    history: dict[str, np.ndarray]
-    """Public values, one per step."""
-    diagnostics: dict[str, np.ndarray] = field(default_factory=dict)
-    """Non-private values, if they were asked for."""
 
 
 def solve(
@@ -62,7 +49,7 @@ def solve(
       data: the table: any pytree of arrays with one row per record.
       method: a configuration such as `gs.methods.SGD(steps=500)`.
       budget: what may be spent; all of what is scheduled counts as spent once the run begins.
-      init: where to start: any pytree of arrays, chosen without looking at the data.
+      init: where to start, chosen without looking at the data: any pytree of arrays; for `gs.Minimax` a pair (x0, y0).
       seed: None takes entropy from the operating system. A number is for tests: the noise is then reproducible.
       progress: whether to show a progress bar on a terminal; it shows public values only.
       diagnostics: whether to compute NON-PRIVATE values along the way (true objective, gradient norm, share of
@@ -83,10 +70,10 @@ def solve(
     _check_match(problem, method, budget)
     params, problem, rebuild = split_params(problem, init)
     data, n = check_records(data)
-    _check_loss(problem, params, data)
+    problem.check(params, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data))
     planned = plan(method, n, budget)
     door = make_door(planned, backend, microbatch)
-    keys = loop.split(_key(seed))
+    keys = loop.split(new_key(seed))
     secrets = loop.make_secrets(door, data, planned.noise(), keys)
     watch = Diagnostics(problem, data, method) if diagnostics else None
     carry = loop.start(method, problem, params, door, keys.output)
@@ -126,19 +113,7 @@ def _check_match(problem: Any, method: Any, budget: Any) -> None:
             f"{type(method).__name__} cannot solve a problem of type {kind}. "
             + (f"These can: {', '.join(able)}." if able else f"It solves {', '.join(method.problems)}.")
         )
-
-
-@dataclass(frozen=True)
-class _WithConstants:
-    """A loss whose parameters are put together with the constant leaves of the user's pytree."""
-
-    loss: Callable
-    constants: tuple[Any, ...]
-    structure: Any
-
-    def __call__(self, params: PyTree, record: PyTree) -> jax.Array:
-        constants = jax.tree.unflatten(self.structure, self.constants)
-        return self.loss(eqx.combine(params, constants), record)
+    method.check_problem(problem)
 
 
 def split_params(problem: Any, init: PyTree) -> tuple[PyTree, Any, Callable[[PyTree], PyTree]]:
@@ -146,41 +121,30 @@ def split_params(problem: Any, init: PyTree) -> tuple[PyTree, Any, Callable[[PyT
 
     Returns the trained part, the problem over it, and the way back to the user's pytree.
     """
-    modules = any(isinstance(x, eqx.Module) for x in jax.tree.leaves(init, is_leaf=lambda x: isinstance(x, eqx.Module)))
+    problem.blocks(init)  # refuses what the problem cannot start from
     init = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray | np.generic) else x, init)
-    trained = eqx.is_inexact_array if modules else eqx.is_inexact_array_like
-    params, constants = eqx.partition(init, trained)
+    params, constants = eqx.partition(init, jax.tree.map(_is_trained, init, is_leaf=_is_module))
     params = jax.tree.map(jnp.asarray, params)
     if not jax.tree.leaves(params):
         raise ValueError("init has no float arrays, so there is nothing to train. Integer arrays are never trained.")
     if not bool(trees.all_finite(params)):
         raise ValueError("init has NaN or infinite entries. Start from finite numbers.")
-    leaves, structure = jax.tree.flatten(constants)
+    leaves = jax.tree.leaves(constants)
     if not leaves:
         return params, problem, lambda trained: trained
     if any(eqx.is_array(leaf) for leaf in leaves):
         raise ValueError(
             "init has integer or boolean arrays, which are not trained. Close over them in the loss instead."
         )
-    bound = dataclasses.replace(problem, loss=_WithConstants(problem.loss, tuple(leaves), structure))
-    return params, bound, lambda trained: eqx.combine(trained, constants)
+    return params, problem.bind(constants), lambda trained: eqx.combine(trained, constants)
 
 
-def _check_loss(problem: Any, params: PyTree, data: PyTree) -> None:
-    record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data)
-    value = jax.eval_shape(problem.loss, params, record)
-    if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
-        raise ValueError(
-            f"loss(params, record) returned {value} for one record; it must return one float. A loss written for a "
-            "batch, or one without a mean over its outputs, looks like this."
-        )
+def _is_module(node: Any) -> bool:
+    return isinstance(node, eqx.Module)
 
 
-def _key(seed: int | None) -> jax.Array:
-    if seed is not None:
-        return jax.random.key(seed)
-    words = np.frombuffer(os_entropy.token_bytes(8), np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+def _is_trained(node: Any) -> Callable[[Any], bool]:
+    return eqx.is_inexact_array if _is_module(node) else eqx.is_inexact_array_like
 
 
 def _stops(steps: int, bar: Progress, watch: Diagnostics | None) -> Iterator[int]:

@@ -23,6 +23,16 @@ def norm(x: PyTree) -> jax.Array:
     return jnp.sqrt(sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(x)), jnp.float32(0)))
 
 
+def distance(x: PyTree, y: PyTree) -> jax.Array:
+    """Return ‖x − y‖."""
+    return norm(jax.tree.map(jnp.subtract, x, y))
+
+
+def dot(x: PyTree, y: PyTree) -> jax.Array:
+    """Return the inner product ⟨x, y⟩."""
+    return sum(jax.tree.leaves(jax.tree.map(lambda a, b: jnp.sum(a * b), x, y)), jnp.float32(0))
+
+
 def select(predicate: jax.Array, x: PyTree, y: PyTree) -> PyTree:
     """Return x where the predicate holds, else y."""
     return jax.tree.map(lambda a, b: jnp.where(predicate, a, b), x, y)

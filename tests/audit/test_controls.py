@@ -8,6 +8,7 @@ from testkit.twins import (
     BatchMeanOracle,
     GreedyGD,
     PeekingGD,
+    PrintedAccMD,
     QuietOracle,
     RealisedSizeOracle,
     SameKeyOracle,
@@ -15,7 +16,7 @@ from testkit.twins import (
 )
 
 import gossamer as gs
-from gossamer.methods import GD, SGD
+from gossamer.methods import GD, SGD, AccMD
 from gossamer.oracle import Oracle
 
 BUDGET = gs.Budget(2.0, 1e-3)
@@ -129,6 +130,16 @@ def test_shuffled_epoch_accounted_as_poisson(oracle):
 def test_a_method_that_peeks_fails_replay(method):
     report = gs.audit.replay(LINEAR, TABLE, TABLE + 1.0, method(steps=3), BUDGET, init=START)
     assert bool(report) == (method is GD)
+    if not report:
+        assert "['params']" in report.differing
+
+
+@pytest.mark.parametrize("method", [AccMD, PrintedAccMD])
+def test_the_printed_accelerated_mirror_descent_fails_replay(method):
+    """Its output, y, depends on the records past the noise."""
+    problem = gs.ERM(linear_loss, constraint=gs.L2Ball(5.0))
+    report = gs.audit.replay(problem, TABLE, TABLE + 1.0, method(steps=3), BUDGET, init=START)
+    assert bool(report) == (method is AccMD)
     if not report:
         assert "['params']" in report.differing
 

@@ -120,3 +120,69 @@ def _quadratic_program(constraint, v, linear, quadratic):
         objective, start, jac=gradient, bounds=bounds, constraints=constraints, method="SLSQP", options=options
     )
     return difference @ solution.x
+
+
+def steepest(constraint, x, g, smoothness):
+    """argmin over the set of (L/2)‖y − x‖² + ⟨g, y⟩ in its norm: a smooth program in the parts of y and y − x."""
+    x, g = np.asarray(x, np.float64), np.asarray(g, np.float64)
+    if isinstance(constraint, L2Ball):
+        return project(constraint, x - g / smoothness)
+    d = len(x)
+    split = np.hstack([np.eye(d), -np.eye(d)])
+    move = np.hstack([np.zeros((d, 2 * d)), split])  # variables: the parts of y, then the parts of y − x
+    position = np.hstack([split, np.zeros((d, 2 * d))])
+    lengths = np.concatenate([np.zeros(2 * d), np.ones(2 * d)])
+    size = np.concatenate([np.ones(2 * d), np.zeros(2 * d)])
+    constraints = [LinearConstraint(position - move, x, x)]
+    if isinstance(constraint, L1Ball):
+        constraints.append(LinearConstraint(size, -np.inf, constraint.radius))
+    else:
+        total = constraint.total
+        constraints += [LinearConstraint(position, 0, np.inf), LinearConstraint(position.sum(0), total, total)]
+    solution = minimize(
+        lambda u: 0.5 * smoothness * (lengths @ u) ** 2 + g @ (position @ u),
+        np.concatenate([np.maximum(x, 0), np.maximum(-x, 0), np.zeros(2 * d)]) + 1e-3,
+        jac=lambda u: smoothness * (lengths @ u) * lengths + position.T @ g,
+        bounds=Bounds(np.zeros(4 * d), np.inf),
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 2000},
+    )
+    return position @ solution.x
+
+
+def mirror(constraint, x, g):
+    """argmin over the set of B_w(z, x) + ⟨g, z⟩ in float64: multipliers by bisection."""
+    x, g = np.asarray(x, np.float64), np.asarray(g, np.float64)
+    if isinstance(constraint, L2Ball):
+        return project(constraint, x - g)
+    if isinstance(constraint, Simplex):
+        s = constraint.total
+        shift = np.max(np.log(x) - g / s)
+        weights = np.exp(np.log(x) - g / s - shift)
+        return s * weights / weights.sum()
+    theta = l1_potential_gradient(x) - g
+    a, scale = l1_exponent(len(x))
+
+    def primal(level):
+        y = np.sign(theta) * np.maximum(np.abs(theta) - level, 0) / scale * (a - 1)
+        b = a / (a - 1)
+        norm = np.sum(np.abs(y) ** b) ** (1 / b)
+        return np.sign(y) * np.abs(y) ** (b - 1) * (norm if norm > 0 else 1.0) ** (2 - b)
+
+    if np.sum(np.abs(primal(0.0))) <= constraint.radius:
+        return primal(0.0)
+    return primal(bisect(lambda level: np.sum(np.abs(primal(level))) - constraint.radius, 0.0, np.abs(theta).max()))
+
+
+def l1_exponent(d):
+    """The exponent of the potential on the L1 ball and the factor that makes it 1-strongly convex in ‖·‖₁."""
+    a = 1 + 1 / max(1.0, np.log(d))
+    return a, d ** (2 * (a - 1) / a)
+
+
+def l1_potential_gradient(x):
+    """∇w on the L1 ball."""
+    a, scale = l1_exponent(len(x))
+    norm = np.sum(np.abs(x) ** a) ** (1 / a)
+    return scale / (a - 1) * np.sign(x) * np.abs(x) ** (a - 1) * (norm if norm > 0 else 1.0) ** (2 - a)

@@ -11,6 +11,11 @@ def linear_loss(x, z):
     return jnp.dot(x, z)
 
 
+def bent_loss(x, z):
+    """Gradients z·(1 + 3x): the record has a hand in the difference of two gradients too, beyond a smoothness of 1."""
+    return jnp.dot(z, x + 1.5 * x**2)
+
+
 LINEAR = gs.ERM(linear_loss)
 TABLE = jnp.array([[1.0, 0.0], [0.0, 1.0], [0.3, 0.2], [-0.5, 0.4]])
 OPPOSITE = jnp.array([-1.0, 0.0])

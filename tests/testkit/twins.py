@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
-from gossamer.methods import GD
+from gossamer import geometry, trees
+from gossamer.methods import GD, AccMD
 from gossamer.oracle import Oracle
 from gossamer.oracle.sampling import Sample
 
@@ -70,3 +70,14 @@ class GreedyGD(GD):
     def step(self, problem, ask, state, t):
         state, _ = super().step(problem, ask, state, t)
         return super().step(problem, ask, state, t)
+
+
+@dataclass(frozen=True)
+class PrintedAccMD(AccMD):
+    """Takes the y-step by the exact gradient and only the z-step by the noisy one (as printed in ERM Alg. 3)."""
+
+    def step(self, problem, ask, state, t):
+        after, report = super().step(problem, ask, state, t)
+        gradient = jax.grad(lambda x: problem.objective(x, ask._oracle.inner._secrets.data))(report.at)
+        y = geometry.steepest_descent(problem.constraint, report.at, gradient, self.smoothness)
+        return after._replace(y=y), report

@@ -7,7 +7,7 @@ neighbouring table is given by a `row` and the `record` that takes its place; `r
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,33 +64,53 @@ class EmpiricalEpsilon:
         return self.lower_bound <= self.claimed
 
 
-@dataclass(frozen=True)
-class _Case:
-    """A method about to be attacked."""
+class _Setup(NamedTuple):
+    """What is fixed about an attack; hashable, so that attacks on many records compile once."""
 
     method: Method
     problem: Any
-    params: PyTree
     door: Door
-    noise: dict[str, Any]
     oracle: type[Oracle]
 
-    def inner(self, data: PyTree, keys: loop.Keys, present: jax.Array | None = None) -> Oracle:
-        return self.oracle(self.door, loop.make_secrets(self.door, data, self.noise, keys, present))
 
-    def run(self, oracle: Any, keys: loop.Keys, memory: PyTree) -> loop.Carry:
-        carry = loop.start(self.method, self.problem, self.params, self.door, keys.output, memory)
-        return loop.advance_by(self.method, self.problem, oracle, carry, jnp.int32(self.method.steps))
+class _Inputs(NamedTuple):
+    """What the compiled attacks are given as numbers."""
 
-    def outputs(self, carry: loop.Carry) -> dict[str, PyTree]:
-        return {"params": carry.choice.params, "state": carry.state, "history": carry.history, "t": carry.t}
+    params: PyTree
+    noise: dict[str, Any]
+    key: jax.Array
 
 
-def _case(problem, data, method, budget, init, backend: Backend, oracle: type[Oracle]) -> tuple[_Case, PyTree]:
+class _Runs:
+    """The runs of one seed under attack."""
+
+    def __init__(self, setup: _Setup, inputs: _Inputs):
+        self._setup, self._inputs = setup, inputs
+        self._keys = loop.split(inputs.key)
+
+    def oracle(self, data: PyTree, present: jax.Array | None = None) -> Oracle:
+        door = self._setup.door
+        return self._setup.oracle(door, loop.make_secrets(door, data, self._inputs.noise, self._keys, present))
+
+    def run(self, oracle: Any, memory: PyTree) -> loop.Carry:
+        method, problem, door, _ = self._setup
+        carry = loop.start(method, problem, self._inputs.params, door, self._keys.output, memory)
+        return loop.advance_by(method, problem, oracle, carry, jnp.int32(method.steps))
+
+    def record(self, inner: Oracle) -> loop.Carry:
+        """Run with a tape of all answers as the ledger's memory."""
+        tape = empty_tape(self._setup.method, self._setup.problem, self._inputs.params, inner)
+        return self.run(Recording(inner), tape)
+
+
+def _prepare(
+    problem: Any, data: PyTree, method: Method, budget: Budget, init: PyTree, seed: int, backend: Backend, oracle: type
+) -> tuple[_Setup, _Inputs, PyTree]:
     params, problem, _ = split_params(problem, init)
     data = jax.tree.map(jnp.asarray, data)
     planned = plan(method, jax.tree.leaves(data)[0].shape[0], budget)
-    return _Case(method, problem, params, make_door(planned, backend), planned.noise(), oracle), data
+    setup = _Setup(method, problem, make_door(planned, backend), oracle)
+    return setup, _Inputs(params, planned.noise(), jax.random.key(seed)), data
 
 
 def _replaced(data: PyTree, row: int, record: PyTree | None) -> PyTree:
@@ -115,27 +135,28 @@ def replay(
 
     A difference means that the method saw records by another way than through private answers.
     """
-    case, data = _case(problem, data, method, budget, init, backend, oracle)
-    keys = loop.split(jax.random.key(seed))
-
-    @jax.jit
-    def recorded(data: PyTree) -> PyTree:
-        inner = case.inner(data, keys)
-        tape = empty_tape(case.method, case.problem, case.params, inner)
-        return case.run(Recording(inner), keys, tape).ledger.memory
-
-    @jax.jit
-    def replayed(data: PyTree, tape: PyTree) -> PyTree:
-        return case.outputs(case.run(Replaying(case.inner(data, keys)), keys, tape))
-
-    tape = recorded(data)
-    here, there = replayed(data, tape), replayed(jax.tree.map(jnp.asarray, other), tape)
+    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
+    tape = _recorded(setup, inputs, data)
+    here, there = (_replayed(setup, inputs, table, tape) for table in (data, jax.tree.map(jnp.asarray, other)))
     differing = [
         jax.tree_util.keystr(path)
         for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(here), jax.tree.leaves(there), strict=True)
         if np.asarray(a).tobytes() != np.asarray(b).tobytes()
     ]
     return Replay(tuple(differing))
+
+
+@functools.partial(jax.jit, static_argnames=("setup",))
+def _recorded(setup: _Setup, inputs: _Inputs, data: PyTree) -> PyTree:
+    runs = _Runs(setup, inputs)
+    return runs.record(runs.oracle(data)).ledger.memory
+
+
+@functools.partial(jax.jit, static_argnames=("setup",))
+def _replayed(setup: _Setup, inputs: _Inputs, data: PyTree, tape: PyTree) -> PyTree:
+    runs = _Runs(setup, inputs)
+    carry = runs.run(Replaying(runs.oracle(data)), tape)
+    return {"params": carry.choice.params, "state": carry.state, "history": carry.history, "t": carry.t}
 
 
 def sensitivity(
@@ -156,21 +177,19 @@ def sensitivity(
     Both sums are taken before noise and on the same sample; they may differ by two thresholds when a record is
     replaced and by one when it is removed. The record may hold anything: NaN, infinities, 1e30.
     """
-    case, data = _case(problem, data, method, budget, init, backend, oracle)
-    keys = loop.split(jax.random.key(seed))
-
-    @jax.jit
-    def worst(data: PyTree, neighbor: PyTree, present: jax.Array) -> PyTree:
-        inner = case.inner(data, keys)
-        tape = empty_tape(case.method, case.problem, case.params, inner)
-        tape = case.run(Recording(inner), keys, tape).ledger.memory
-        zero = {query.name: jnp.float32(0) for query in case.door.schedule}
-        oracle = Comparing(inner, case.inner(neighbor, keys, present))
-        return case.run(oracle, keys, (tape, zero)).ledger.memory[1]
-
-    present = jnp.arange(case.door.n) != (row if record is None else -1)
-    distances = worst(data, _replaced(data, row, record), present)
+    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
+    present = jnp.arange(setup.door.n) != (row if record is None else -1)
+    distances = _worst(setup, inputs, data, _replaced(data, row, record), present)
     return Sensitivity({name: float(d) for name, d in distances.items()}, 1.0 if record is None else 2.0)
+
+
+@functools.partial(jax.jit, static_argnames=("setup",))
+def _worst(setup: _Setup, inputs: _Inputs, data: PyTree, neighbor: PyTree, present: jax.Array) -> PyTree:
+    runs = _Runs(setup, inputs)
+    inner = runs.oracle(data)
+    tape = runs.record(inner).ledger.memory
+    zero = {query.name: jnp.float32(0) for query in setup.door.schedule}
+    return runs.run(Comparing(inner, runs.oracle(neighbor, present)), (tape, zero)).ledger.memory[1]
 
 
 def empirical_epsilon(
@@ -212,17 +231,16 @@ def empirical_epsilon(
     expected = "add_remove" if record is None else "replace_one"
     if budget.neighbors != expected:
         raise ValueError(f"neighbors = {budget.neighbors!r} does not match this attack, which is {expected!r}.")
-    case, data = _case(problem, data, method, budget, init, backend, oracle)
+    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
     first = jax.tree.map(lambda leaf: leaf[row], data)
     second = None if record is None else jax.tree.map(lambda leaf: leaf[row], _replaced(data, row, record))
 
     def one_run(data: PyTree, present: jax.Array, key: jax.Array) -> jax.Array:
-        keys = loop.split(key)
-        inner = case.inner(data, keys, present)
+        attacked = _Runs(setup, inputs._replace(key=key))
+        inner = attacked.oracle(data, present)
         if score is None:
-            return case.run(Scoring(inner, row, first, second), keys, jnp.float32(0)).ledger.memory
-        tape = empty_tape(case.method, case.problem, case.params, inner)
-        carry = case.run(Recording(inner), keys, tape)
+            return attacked.run(Scoring(inner, row, first, second), jnp.float32(0)).ledger.memory
+        carry = attacked.record(inner)
         return score(carry.choice.params, carry.ledger.memory)
 
     @jax.jit
@@ -230,7 +248,7 @@ def empirical_epsilon(
         return jax.lax.map(functools.partial(one_run, data, present), keys, batch_size=min(runs, 4096))
 
     keys = jax.random.split(jax.random.key(seed), (2, runs))
-    everyone = jnp.ones(case.door.n, bool)
+    everyone = jnp.ones(setup.door.n, bool)
     without = everyone if record is not None else everyone.at[row].set(False)
     here = np.asarray(scores(data, everyone, keys[0]), np.float64)
     there = np.asarray(scores(_replaced(data, row, record), without, keys[1]), np.float64)

@@ -1,5 +1,7 @@
 """scikit-learn estimators with a privacy budget."""
 
+from gossamer.learn.auc import PrivateAUCClassifier
+from gossamer.learn.linear import PrivateLinearRegression
 from gossamer.learn.logistic import PrivateLogisticRegression
 
-__all__ = ["PrivateLogisticRegression"]
+__all__ = ["PrivateAUCClassifier", "PrivateLinearRegression", "PrivateLogisticRegression"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from gossamer.oracle.door import Ask
 from gossamer.output import RULES
-from gossamer.schedule import Schedule
+from gossamer.schedule import Query, Schedule
 
 PyTree = Any
 State = Any
@@ -48,14 +48,16 @@ class Method(ABC):
             value = getattr(self, field.name)
             if field.name in _WHOLE and not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"{field.name} = {value!r} must be a whole number of at least 1.")
-            if field.name.startswith("clip") and not (isinstance(value, int | float) and 0 < value < float("inf")):
-                raise ValueError(
-                    f"{field.name} = {value!r} must be a finite number above 0: it bounds what one record can do."
-                )
+            for prefix, what in _BOUNDS.items():
+                if field.name.startswith(prefix) and not (isinstance(value, int | float) and 0 < value < float("inf")):
+                    raise ValueError(f"{field.name} = {value!r} must be a finite number above 0: {what}.")
             if field.name.startswith("learning_rate") and not (callable(value) or value > 0):
                 raise ValueError(f"{field.name} = {value!r} must be above 0, or a function of the step.")
         if self.output not in RULES:
             raise ValueError(f"output = {self.output!r} must be one of {', '.join(map(repr, RULES))}.")
+
+    def check_problem(self, problem: Any) -> None:  # noqa: B027  (most methods refuse nothing)
+        """Refuse a problem of the right kind that this method cannot solve, naming what it needs."""
 
     @abstractmethod
     def schedule(self, n: int) -> Schedule:
@@ -75,6 +77,22 @@ class Method(ABC):
 
 
 _WHOLE = ("steps", "batch_size", "period", "inner_steps")
+_BOUNDS = {
+    "clip": "it bounds what one record can do",
+    "smoothness": "it bounds how fast one record's gradient changes",
+}
+
+
+def declare(noise: tuple[float, ...] | None, *queries: Query) -> Schedule:
+    """Return the schedule of these queries: with these relative noises, or by the automatic split if None."""
+    if noise is None:
+        return Schedule(queries)
+    if len(noise) != len(queries):
+        names = ", ".join(query.name for query in queries)
+        raise ValueError(
+            f"noise = {noise!r} must be one number for each of the queries {names}; None splits it for you."
+        )
+    return Schedule(tuple(dataclasses.replace(query, noise=r) for query, r in zip(queries, noise, strict=True)))
 
 
 def sampling_rate(batch_size: int, n: int) -> float:

@@ -1,5 +1,6 @@
 """Empirical risk minimisation: an average loss, a regulariser and a constraint; losses of linear models."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from gossamer import geometry
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping.linear import LinearLoss
 
 PyTree = Any
 
 
 @dataclass(frozen=True)
-class ERM:
+class ERM(Problem):
     """min over x in the constraint of (1/n) Σ loss(x; z_i) + r(x).
 
     Args:
@@ -49,8 +51,51 @@ def _softmax(scores: jax.Array, target: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(scores) - jnp.take(scores, target)
 
 
-logistic = LinearLoss(_logistic)
+def _squared(score: jax.Array, target: jax.Array) -> jax.Array:
+    return 0.5 * jnp.square(score - target)
+
+
+@dataclass(frozen=True)
+class _Huber:
+    threshold: float
+
+    def __call__(self, score: jax.Array, target: jax.Array) -> jax.Array:
+        inside = jnp.clip(score - target, -self.threshold, self.threshold)
+        return inside * (score - target - 0.5 * inside)
+
+
+@dataclass(frozen=True)
+class _SmoothedHinge:
+    width: float
+
+    def __call__(self, score: jax.Array, target: jax.Array) -> jax.Array:
+        shortfall = 1.0 - (2.0 * target - 1.0) * score
+        inside = jnp.clip(shortfall, 0.0, self.width)
+        return inside * (shortfall - 0.5 * inside) / self.width
+
+
+logistic = LinearLoss(_logistic, lipschitz=1.0, curvature=0.25)
 """Logistic loss of a linear score for targets 0 and 1."""
 
-softmax = LinearLoss(_softmax)
+# The gradient is p − e_target, of norm at most √2; the Hessian diag(p) − ppᵀ has norm at most ½ (Gershgorin).
+softmax = LinearLoss(_softmax, lipschitz=math.sqrt(2), curvature=0.5)
 """Cross-entropy of k linear scores for integer targets 0, …, k−1."""
+
+squared = LinearLoss(_squared, curvature=1.0)
+"""Half the squared error of a linear score; its gradient has no bound, so clipping decides what an outlier can do."""
+
+
+def huber(threshold: float = 1.0) -> LinearLoss:
+    """Return the loss that is squared up to this error and grows linearly beyond: outliers weigh no more than it."""
+    return LinearLoss(_Huber(_positive("threshold", threshold)), lipschitz=threshold, curvature=1.0)
+
+
+def smoothed_hinge(width: float = 0.5) -> LinearLoss:
+    """Return the hinge loss max(0, 1 − margin) for targets 0 and 1, its corner replaced by a parabola of this width."""
+    return LinearLoss(_SmoothedHinge(_positive("width", width)), lipschitz=1.0, curvature=1.0 / width)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} = {value!r} must be a finite number above 0.")
+    return float(value)

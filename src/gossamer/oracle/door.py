@@ -196,16 +196,16 @@ class Ask:
         out, self.ledger = jax.lax.cond(predicate, branch(if_true), branch(if_false), self.ledger, *operands)
         return out
 
-    def loop(self, count: int, body: Callable, carry: PyTree) -> PyTree:
-        """Apply `body(ask, i, carry) -> carry` for i = 0, …, count − 1."""
+    def loop(self, count: Count | int, body: Callable, carry: PyTree) -> PyTree:
+        """Apply `body(ask, i, carry) -> carry` for i = 0, …, count − 1; the count may be traced, and must be public."""
 
-        def run(state: tuple[PyTree, Ledger], i: jax.Array) -> tuple[tuple[PyTree, Ledger], None]:
+        def run(i: jax.Array, state: tuple[PyTree, Ledger]) -> tuple[PyTree, Ledger]:
             carry, ledger = state
             ask = Ask(self._oracle, ledger)
             carry = body(ask, i, carry)
-            return (carry, ask.ledger), None
+            return carry, ask.ledger
 
-        (carry, self.ledger), _ = jax.lax.scan(run, (carry, self.ledger), jnp.arange(count, dtype=jnp.int32))
+        carry, self.ledger = jax.lax.fori_loop(0, count, run, (carry, self.ledger))
         return carry
 
 

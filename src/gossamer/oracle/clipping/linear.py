@@ -4,6 +4,7 @@ For loss(params, (x, y)) = ℓ(xᵀW + b, y) the gradient is (x ⊗ e, e) with e
 (‖x‖² + 1)‖e‖². A difference of two gradients at one record shares the row, so only the errors are subtracted.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +23,24 @@ class LinearLoss:
     """loss(params, (x, y)) = pointwise(xᵀ·weights + intercept, y).
 
     `params` is a dict with "weights" of shape (d,) or (d, k) and, if wanted, "intercept" of shape () or (k,).
+
+    Args:
+      pointwise: the loss of a score and a target.
+      lipschitz: a bound on ‖∂pointwise/∂score‖, if there is one.
+      curvature: a bound on the largest eigenvalue of ∂²pointwise/∂score², if there is one.
     """
 
     pointwise: Callable[[jax.Array, jax.Array], jax.Array]
+    lipschitz: float | None = None
+    curvature: float | None = None
+
+    def lipschitz_constant(self, row_norm: float, intercept: bool = True) -> float:
+        """Return a bound on one record's gradient norm when no row is longer than `row_norm`."""
+        return _known("lipschitz", self.lipschitz) * math.hypot(row_norm, intercept)
+
+    def smoothness_constant(self, row_norm: float, intercept: bool = True) -> float:
+        """Return a bound L on the Hessian of one record's loss when no row is longer than `row_norm`."""
+        return _known("curvature", self.curvature) * (row_norm**2 + intercept)
 
     def scores(self, params: PyTree, rows: jax.Array) -> jax.Array:
         """Return xᵀ·weights + intercept for one row or many."""
@@ -39,6 +55,12 @@ class LinearLoss:
         """Return the loss of one record."""
         row, target = record
         return self.pointwise(self.scores(params, row), target)
+
+
+def _known(name: str, value: float | None) -> float:
+    if value is None:
+        raise ValueError(f"{name} is not bounded for this loss, or not known: give it as LinearLoss(..., {name}=...).")
+    return value
 
 
 def supports(h: Any, clip: Any) -> bool:

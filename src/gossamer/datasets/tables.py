@@ -1,10 +1,12 @@
-"""A small table to try things on, with bounds that were published with it."""
+"""What a data set is here, and a small one that needs no file."""
 
 import re
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
+
+Part = TypeVar("Part")
 
 
 class Table(NamedTuple):
@@ -15,6 +17,13 @@ class Table(NamedTuple):
     row_norm: float
     """A public bound on the norm of a row."""
     classes: tuple[int, ...]
+
+
+class Split(NamedTuple, Generic[Part]):
+    """Records to train on and records to test with."""
+
+    train: Part
+    test: Part
 
 
 def breast_cancer() -> Table:

@@ -1,0 +1,30 @@
+"""The papers' tables and figures, as commands: `gossamer reproduce NAME`.
+
+An experiment is a module with `main(settings: Settings) -> None`, which writes to `settings.out`.
+"""
+
+import importlib
+
+from gossamer.experiments.settings import Settings
+
+__all__ = ["NAMES", "Settings", "run"]
+
+NAMES = {
+    "rates": "gossamer.experiments.rates",
+    "minimax-rates": "gossamer.experiments.minimax_rates",
+    "highdim": "gossamer.experiments.highdim",
+    "erm": "gossamer.experiments.erm",
+    "auc": "gossamer.experiments.auc",
+    "wgan": "gossamer.experiments.wgan",
+    "td": "gossamer.experiments.td",
+}
+"""The module of each experiment; modules are imported when they are run."""
+
+
+def run(name: str, settings: Settings) -> None:
+    """Run an experiment and write its results to `settings.out`, which is made if it does not exist."""
+    if name not in NAMES:
+        raise ValueError(f"name = {name!r} is not an experiment. Choose one of {', '.join(NAMES)}.")
+    experiment = importlib.import_module(NAMES[name])
+    settings.out.mkdir(parents=True, exist_ok=True)
+    experiment.main(settings)

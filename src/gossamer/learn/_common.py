@@ -1,0 +1,148 @@
+"""What every estimator shares: budget and seed, public bounds, refusals, and a certificate that names what leaked."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from gossamer import geometry
+from gossamer.budget import Budget
+from gossamer.exceptions import PrivacyLeakWarning
+from gossamer.methods.base import Method
+from gossamer.solving import solve
+
+PyTree = Any
+
+
+class PrivateEstimator(BaseEstimator):
+    """An estimator that trains by one call of `gs.solve`. List it before scikit-learn's mixins, which it amends.
+
+    A subclass stores these parameters, and turns arrays into a problem, a table and a starting point.
+    """
+
+    epsilon: float
+    delta: float | None
+    method: Method | None
+    neighbors: Any
+    random_state: Any
+    progress: bool
+
+    def _train(
+        self,
+        problem: Any,
+        data: tuple[np.ndarray, ...],
+        init: PyTree,
+        leaks: tuple[str, ...],
+        default: Callable[[Budget], Method],
+    ) -> PyTree:
+        """Return the private parameters; keep the certificate, with its leaks, and the history."""
+        n = len(data[0])
+        budget = Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
+        result = solve(
+            problem,
+            data,
+            default(budget) if self.method is None else self.method,
+            budget,
+            init=init,
+            seed=self._seed(),
+            progress=self.progress,
+        )
+        assumptions = (*result.certificate.assumptions, *leaks)
+        self.certificate_ = dataclasses.replace(result.certificate, assumptions=assumptions)
+        self.history_ = result.history
+        return result.params
+
+    def _warn_of_leaks(self, **read: str) -> tuple[str, ...]:
+        """Warn of each parameter that is None and so is read from the records; return sentences for the certificate.
+
+        It is called by `fit` itself, so that the warning points at the line that called `fit`.
+        """
+        leaks = {name: what for name, what in read.items() if getattr(self, name) is None}
+        for name, what in leaks.items():
+            warnings.warn(
+                f"{name} was not given, so {what} was read from the data, outside the privacy guarantee. "
+                f"Pass {name}=... from public knowledge.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+        return tuple(
+            f"NOT MET: {name}, {what}, was read from the records and is outside this guarantee."
+            for name, what in leaks.items()
+        )
+
+    def _refuse(self, unsupported: dict[str, Any]) -> None:
+        """Refuse what `fit` was given besides X and y; weights with the reason."""
+        name = type(self).__name__
+        if unsupported.pop("sample_weight", None) is not None:
+            raise TypeError(
+                f"{name}.fit() takes no sample_weight: what a weight means for privacy is not defined. Multiplied in "
+                "before clipping, it is taken back wherever clipping binds; after it, a record does weight times what "
+                "the certificate states; and a row repeated is a group of rows, while the certificate is about one. "
+                "Fit without weights, or make the weight part of the record and of a loss of your own for gs.solve, "
+                "where it is clipped with the rest."
+            )
+        for argument in unsupported:
+            raise TypeError(f"{name}.fit() got an unexpected keyword argument {argument!r}")
+
+    def _seed(self) -> int | None:
+        if self.random_state is None:
+            return None
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # The noise of a small budget on a small table may outweigh the signal.
+        for kind in (tags.classifier_tags, tags.regressor_tags):
+            if kind is not None:
+                kind.poor_score = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def public_bound(name: str, given: float | None, sizes: np.ndarray) -> float:
+    """Return the given bound; without one the largest of the records' sizes, which leaks."""
+    # Dividing by a bound of zero, that of an all-zero column, is spared.
+    bound = max(float(sizes.max()), float(np.finfo(np.float32).tiny)) if given is None else given
+    if not (isinstance(bound, Real) and 0 < bound < math.inf):
+        raise ValueError(f"{name} = {bound!r} must be a finite number above 0.")
+    return float(bound)
+
+
+def scale_rows(X: np.ndarray, data_norm: float | None) -> tuple[np.ndarray, float]:
+    """Shorten rows to a bound on their norm and divide all by it; return them, of norm at most 1, and the bound."""
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    bound = public_bound("data_norm", data_norm, norms)
+    shortened = X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
+    return (shortened / bound).astype(np.float32), bound
+
+
+def encode_labels(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public labels, or those found if None, and each row's index among them."""
+    check_classification_targets(y)
+    labels = np.unique(y if classes is None else np.asarray(classes))
+    if not np.isin(y, labels).all():
+        raise ValueError(f"y has labels outside classes = {labels.tolist()}. Add them to classes or drop those rows.")
+    if len(labels) < 2:
+        raise ValueError(f"a classifier needs at least two classes, got {len(labels)} class: {labels.tolist()}.")
+    return labels, np.searchsorted(labels, y)
+
+
+def penalty(l1: float, l2: float, exclude: tuple[str, ...] = ()) -> geometry.Regularizer:
+    """Return l1·‖w‖₁ + (l2/2)·‖w‖² over the parameters that are not excluded."""
+    for name, value in (("l1", l1), ("l2", l2)):
+        if not (isinstance(value, Real) and 0 <= value < math.inf):
+            raise ValueError(f"{name} = {value!r} must be a finite number of at least 0; 0.0 is no penalty.")
+    if l1 and l2:
+        return geometry.ElasticNet(l1, l2, exclude=exclude)
+    if l1:
+        return geometry.L1(l1, exclude=exclude)
+    return geometry.L2(l2, exclude=exclude) if l2 else geometry.Zero()

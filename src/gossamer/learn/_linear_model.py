@@ -1,0 +1,45 @@
+"""What the linear estimators share: one ERM problem over weights and an intercept, on rows of norm at most 1."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from gossamer import methods
+from gossamer.budget import Budget
+from gossamer.learn._common import PrivateEstimator, penalty
+from gossamer.methods.base import Method
+from gossamer.objectives import ERM
+from gossamer.oracle.clipping.linear import LinearLoss
+
+
+class PrivateLinearModel(PrivateEstimator):
+    """An estimator of scores xᵀ·weights + intercept, penalised by l1 and l2 but for the intercept."""
+
+    l1: float
+    l2: float
+    fit_intercept: bool
+
+    def _fit_linear(
+        self,
+        loss: LinearLoss,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        outputs: tuple[int, ...],
+        leaks: tuple[str, ...],
+        default: Callable[[Budget], Method],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return private weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
+        if isinstance(self.method, methods.AccMD):
+            raise ValueError(
+                f"method = {self.method!r} works within a constraint, and {type(self).__name__} has none. Use GD, SGD, "
+                "SVRG, SVRGpp or Spider, or call gs.solve with gs.ERM(loss, constraint=gs.L1Ball(radius))."
+            )
+        init: dict[str, Any] = {"weights": jnp.zeros((rows.shape[1], *outputs))}
+        if self.fit_intercept:
+            init["intercept"] = jnp.zeros(outputs)
+        regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
+        params = self._train(ERM(loss, regularizer=regularizer), (rows, targets), init, leaks, default)
+        intercept = params.get("intercept", np.zeros(outputs))
+        return np.asarray(params["weights"], np.float64), np.asarray(intercept, np.float64)

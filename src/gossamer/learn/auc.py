@@ -1,0 +1,195 @@
+"""A private classifier that maximises the area under the ROC curve, in the clothes of scikit-learn."""
+
+import copy
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gossamer import methods, objectives
+from gossamer.budget import Budget
+from gossamer.certificate import Certificate
+from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.methods.base import Method
+from gossamer.models import MLP, init_mlp
+from gossamer.schedule import Schedule
+
+SHARE_OF_BUDGET = 0.05
+"""What buying the share of positives may cost: of ε and of δ."""
+_SCALAR_SCALE = 0.4
+_LEAST_SHARE = 0.01
+
+
+class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
+    """A linear or neural scorer of two classes that ranks positives above negatives, trained within a privacy budget.
+
+    It maximises the area under the ROC curve by `gs.objectives.auc`, which weighs the classes alike however rare one of
+    them is. Scores rank; they are no calibrated probabilities.
+
+    Args:
+      epsilon: ε of the guarantee.
+      delta: δ; None takes n ** -1.1.
+      hidden_layer_sizes: sizes of ReLU layers between rows and score; () is a linear model.
+      positive_share: the public share of rows of the second class. None buys it with 5 % of the budget; nothing leaks.
+      data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
+        by it. None reads the largest norm from the data, which leaks, and warns.
+      classes: the public pair of labels. None reads it from the data, which leaks, and warns.
+      method: how to train, `gs.methods.SGDA(...)` or `gs.methods.PrivateDiff(...)`; None takes SGDA with settings that
+        suit scaled rows.
+      neighbors: "replace_one" or "add_remove".
+      random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
+      progress: whether to show a progress bar.
+
+    Attributes:
+      classes_: labels, sorted; the second is the positive class.
+      positive_share_: the share that was given or bought.
+      layers_: private weights and biases, for rows divided by `data_norm_`.
+      threshold_: the score, before the sigmoid, half-way between the classes' mean scores as they were learned.
+      certificate_: the privacy certificate of the fit, with the cost of the share.
+      history_: public values, one per step.
+
+    Example:
+      >>> from sklearn.datasets import make_classification
+      >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
+      >>> model = PrivateAUCClassifier(epsilon=1.0, data_norm=10.0, classes=[0, 1]).fit(X, y)
+      >>> model.certificate_.epsilon
+      1.0
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=None,
+        *,
+        hidden_layer_sizes=(),
+        positive_share=None,
+        data_norm=None,
+        classes=None,
+        method=None,
+        neighbors="replace_one",
+        random_state=None,
+        progress=False,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.positive_share = positive_share
+        self.data_norm = data_norm
+        self.classes = classes
+        self.method = method
+        self.neighbors = neighbors
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAUCClassifier":
+        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""
+        self._refuse(unsupported)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        leaks = self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels")
+        self.classes_, targets = encode_labels(y, self.classes)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"classes = {self.classes_.tolist()}. The ROC curve is about two classes."
+            )
+        rows, self.data_norm_ = scale_rows(X, self.data_norm)
+        labels = targets.astype(np.float32)
+        trainer, bought = self._buy_share(labels)
+        hidden = tuple(self.hidden_layer_sizes)
+        problem = objectives.auc(MLP(sigmoid=True), self.positive_share_, scalar_scale=_SCALAR_SCALE)
+        x, _ = trainer._train(
+            problem,
+            (rows, labels),
+            self._start(rows.shape[1], hidden),
+            leaks,
+            default=lambda budget: default_method(len(rows), bool(hidden)),
+        )
+        self.certificate_ = (
+            trainer.certificate_ if bought is None else compose(bought, trainer.certificate_, self.epsilon)
+        )
+        self.history_ = trainer.history_
+        self.layers_ = [{name: np.asarray(leaf, np.float64) for name, leaf in layer.items()} for layer in x["model"]]
+        middle = _SCALAR_SCALE * (float(x["a"]) + float(x["b"])) / 2
+        self.threshold_ = float(special.logit(np.clip(middle, 0.01, 0.99)))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the score of each row, positive where the second class is predicted; shape (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        # As in training, a longer row is shortened to the bound.
+        signal = scale_rows(X, self.data_norm_)[0].astype(np.float64)
+        *hidden, last = self.layers_
+        for layer in hidden:
+            signal = np.maximum(signal @ layer["weights"] + layer["bias"], 0.0)
+        return (signal @ last["weights"] + last["bias"])[:, 0] - self.threshold_
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return numbers in [0, 1] that rise with the score, in the order of `classes_`: NOT calibrated."""
+        positive = special.expit(self.decision_function(X))
+        return np.stack([1 - positive, positive], axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label whose mean score is nearer: both classes count alike, however rare one of them is."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _buy_share(self, labels: np.ndarray) -> tuple["PrivateAUCClassifier", Certificate | None]:
+        """Set the share of positives; return who trains, with what is left to spend, and what it cost."""
+        if self.positive_share is not None:
+            self.positive_share_ = self.positive_share
+            return copy.copy(self), None
+        whole = Budget(self.epsilon, len(labels) ** -1.1 if self.delta is None else self.delta, self.neighbors)
+        trainer = copy.copy(self)
+        trainer.epsilon, trainer.delta = (1 - SHARE_OF_BUDGET) * whole.epsilon, (1 - SHARE_OF_BUDGET) * whole.delta
+        budget = Budget(SHARE_OF_BUDGET * whole.epsilon, SHARE_OF_BUDGET * whole.delta, whole.neighbors)
+        seed = self._seed()
+        # Not the seed of the training: the two would share their noise.
+        other = None if seed is None else int(np.random.SeedSequence((seed, 1)).generate_state(1)[0])
+        share, certificate = objectives.positive_share(labels, budget, seed=other)
+        self.positive_share_ = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+        return trainer, certificate
+
+    def _start(self, inputs: int, hidden: tuple[int, ...]) -> Any:
+        """Return a network whose scores are all ½, and the saddle point there: a = b = ½, α = 1."""
+        seed = self._seed()
+        key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
+        half, one = jnp.float32(0.5 / _SCALAR_SCALE), jnp.float32(1.0 / _SCALAR_SCALE)
+        return {"model": init_mlp(key, inputs, hidden), "a": half, "b": half}, one
+
+
+def compose(bought: Certificate, training: Certificate, epsilon: float) -> Certificate:
+    """Return one certificate for both: their ε and δ add up, and both schedules are in it to be verified."""
+    (query,) = bought.schedule
+    share = dataclasses.replace(query, name="positive share", noise=None)
+    queries = (dataclasses.replace(query, noise=None) for query in training.schedule)
+    return dataclasses.replace(
+        training,
+        epsilon=float(epsilon),
+        delta=bought.delta + training.delta,
+        schedule=Schedule((share, *queries)),
+    )
+
+
+def default_method(n: int, network: bool) -> Method:
+    """Return the training method for rows of norm at most 1; a network's gradients grow along its layers.
+
+    Samples of a public size are as good as all records here, and cheaper.
+    """
+    return methods.SGDA(
+        steps=100,
+        learning_rate_x=2.0 if network else 10.0,
+        learning_rate_y=1.0,
+        clip_x=0.5,
+        clip_y=0.5,
+        batch_size=min(n, 16_384),
+    )

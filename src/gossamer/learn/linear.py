@@ -1,0 +1,116 @@
+"""Private linear regression in the clothes of scikit-learn."""
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gossamer import methods, objectives
+from gossamer.learn._common import public_bound, scale_rows
+from gossamer.learn._linear_model import PrivateLinearModel
+from gossamer.methods.base import Method
+
+
+class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator):
+    """Linear regression by least squares, with or without penalties, trained within a privacy budget.
+
+    Rows are divided by R = data_norm and targets by B = target_bound, so that settings need no knowledge of the data.
+    It minimises ½·mean((xᵀw/R + b − y/B)²) + l1·‖w‖₁ + (l2/2)·‖w‖². In the units of the table that is scikit-learn's
+    Lasso(alpha=l1·R·B), Ridge(alpha=n·l2·R²) or ElasticNet. Records whose error exceeds about the method's `clip`
+    pull no harder than that, as in Huber's regression.
+
+    Args:
+      epsilon: ε of the guarantee.
+      delta: δ; None takes n ** -1.1.
+      data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
+        by it. None reads the largest norm from the data, which leaks, and warns.
+      target_bound: a public bound on |y|; targets beyond it are moved to it, and all are divided by it. None reads
+        the largest |y| from the data, which leaks, and warns.
+      l1: strength of the penalty l1·‖w‖₁ on the coefficients of the scaled problem; the intercept is free.
+      l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
+      fit_intercept: whether to fit an intercept.
+      method: how to train, such as `gs.methods.SVRG(...)`; None takes gradient descent with settings that suit
+        scaled rows and targets.
+      neighbors: "replace_one" or "add_remove".
+      random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
+      progress: whether to show a progress bar.
+
+    Attributes:
+      coef_: coefficients, shape (d,), for rows and targets as they were passed.
+      intercept_: the intercept, a number.
+      certificate_: the privacy certificate of the fit.
+      history_: public values, one per step.
+
+    Example:
+      >>> from sklearn.datasets import load_diabetes
+      >>> X, y = load_diabetes(return_X_y=True)
+      >>> model = PrivateLinearRegression(epsilon=1.0, data_norm=0.2, target_bound=346.0).fit(X, y)
+      >>> model.certificate_.epsilon
+      1.0
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=None,
+        *,
+        data_norm=None,
+        target_bound=None,
+        l1=0.0,
+        l2=0.0,
+        fit_intercept=True,
+        method=None,
+        neighbors="replace_one",
+        random_state=None,
+        progress=False,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.data_norm = data_norm
+        self.target_bound = target_bound
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.neighbors = neighbors
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLinearRegression":
+        """Train on rows X with targets y, spending the budget once. Weights are refused, with the reason."""
+        self._refuse(unsupported)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        n, d = X.shape
+        leaks = self._warn_of_leaks(data_norm="the largest row norm", target_bound="the largest absolute target")
+        rows, scale = scale_rows(X, self.data_norm)
+        bound = public_bound("target_bound", self.target_bound, np.abs(y))
+        weights, intercept = self._fit_linear(
+            objectives.squared,
+            rows,
+            np.clip(y / bound, -1.0, 1.0).astype(np.float32),
+            (),
+            leaks,
+            default=lambda budget: default_method(n, d, budget.epsilon, self.fit_intercept),
+        )
+        self.coef_ = weights * (bound / scale)
+        self.intercept_ = float(intercept) * bound
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted target of each row."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return X @ self.coef_ + self.intercept_
+
+
+def default_method(n: int, d: int, epsilon: float, intercept: bool = True) -> Method:
+    """Return the training method for rows of norm at most 1 and targets in [−1, 1]: η = 1/L, and a public clip.
+
+    The noise that the weights gather over the run is proportional to clip·√d/(nε); what clipping takes instead, far
+    travel and the pull of large errors, wants a large clip. So clip is as large as keeps that noise at one size
+    whatever n, d and ε, all of them public, and stops at 1/2, beyond which few errors are clipped.
+    """
+    clip = min(0.5, n * epsilon / (2000 * math.sqrt(d)))
+    return methods.GD(steps=400, learning_rate=1 / objectives.squared.smoothness_constant(1.0, intercept), clip=clip)

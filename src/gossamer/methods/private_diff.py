@@ -1,0 +1,236 @@
+"""PrivateDiff Minimax: noisy ascent in y, a variance-reduced gradient in x (paper MINIMAX, Algorithms 3 and 4).
+
+    name here               paper     meaning
+    steps                   R         rounds
+    inner_steps             T2        ascent steps in a round
+    period                  T         rounds between refreshes of the gradient in x
+    learning_rate_x         η_x       step size of the descent
+    learning_rate_y         η_{y_i}   step size of the ascent, a function of the step i within a round; 1/(μi) in print
+    clip_x, clip_y          C1, C0    bounds on one record's gradient norm in x and in y
+    smoothness_x            C2        how fast one record's gradient in x changes with x
+    smoothness_y                      and with y
+    clip_floor              C3        the part of a difference's threshold that does not shrink
+    batch_size              m         expected size of the sample of an ascent or a refresh
+    difference_batch_size   m         expected size of the sample of a difference
+
+Privacy. Round r asks "ascent", Q(∇y f(x_r, y), C0, q), inner_steps times. Then, at (x_r, y_{r+1}), it asks "gradient",
+Q(∇x f, C1, q), in every period-th round, and "difference", Q(∇x f(x_r, y_{r+1}) − ∇x f(x_{r−1}, y_r), C_r, q2), in the
+others, with C_r = min(2C1, smoothness_x‖Δx‖ + smoothness_y‖Δy‖ + clip_floor), a function of private outputs.
+
+What differs from print. (a) There the ascent is not noisy: noise is added to its result for the output alone, and the
+x-gradient is taken at the un-noised y_{r+1}, a function of all records, so that the claimed sensitivity 2C/m is false.
+Here every ascent step is a query. (b) There the two gradients of a difference are taken at different samples; here
+at the same records. (c) There the noise of y rests on Hardt et al.'s bound on the stability of SGD, which holds in
+expectation; the noise of a worst case has to cover the worst case. (d) As y is private here, ‖Δy‖ is public, and the
+threshold follows it instead of a bound on it that holds with some probability.
+
+Split. k rounds after a refresh the estimate carries the noise of one refresh and of k differences, k = (period − 1)/2
+on average, of variance (σ1 C1/(q n))² and (σ2 C_r/(q2 n))² in each of d_x coordinates; C_r is taken for a step of
+length η_x C1 in x and inner_steps·η_y·C0 in y. The ascents of a round move y by noise of variance
+inner_steps·(η_y σ0 C0/(q n))² in each of d_y coordinates, and smoothness_y passes it on to the gradient in x. These are
+the queries' weights, with `dimension_ratio` = d_y/d_x. (A best response moves y by its noise once, with clip_y standing
+for its threshold.)
+
+Other ascents. "best_response" asks for the statistic of the problem's closed-form maximiser, once a round. "public" is
+for problems whose records do not meet y: the ascent asks nothing.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer import gradients, trees
+from gossamer.budget import Budget
+from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.sgda import check_ascent, condition_number, signal, whole
+from gossamer.oracle import Ask, Gradient, Value
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+
+
+class PrivateDiffState(NamedTuple):
+    """The iterates (x_r, y_r), the x before, and the estimate v of the gradient in x that records make up."""
+
+    x: PyTree
+    y: PyTree
+    before: PyTree
+    estimate: PyTree
+
+
+@dataclass(frozen=True)
+class _Harmonic:
+    """The step size 1/(μ(i + 1)) of ascent step i = 0, 1, …."""
+
+    strong_concavity: float
+
+    def __call__(self, i: jax.Array) -> jax.Array:
+        return 1.0 / (self.strong_concavity * (i + 1.0))
+
+
+@dataclass(frozen=True)
+class PrivateDiff(Method):
+    """PrivateDiff: noisy ascent in y, then descent along a gradient in x that is carried along by differences.
+
+    The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
+
+    Args:
+      steps: rounds R.
+      learning_rate_x: a number or a function of the round such as an optax schedule.
+      learning_rate_y: a number, or a function of the step i = 0, …, inner_steps − 1 within a round.
+      clip_x: bound on one record's gradient in x.
+      clip_y: bound on one record's gradient in y.
+      smoothness_x: bound on how fast one record's gradient in x changes with x.
+      smoothness_y: bound on how fast it changes with y.
+      clip_floor: the part of a difference's threshold that does not shrink with the steps.
+      batch_size: expected number of records in an ascent or a refresh.
+      difference_batch_size: expected number of records in a difference; None: `batch_size`.
+      period: rounds between refreshes; 1 refreshes always.
+      inner_steps: ascent steps in a round; 1 for a best response.
+      ascent: "gradient"; "best_response" if the problem has one; "public" if records do not meet y.
+      dimension_ratio: coordinates of y for each of x, for the automatic split of the noise.
+      noise: relative noise of ("ascent", "gradient", "difference"), as far as they are asked; None splits it
+        automatically.
+      output: "last", "average", "random" or "smallest_gradient".
+    """
+
+    steps: int = 300
+    learning_rate_x: LearningRate = 0.5
+    learning_rate_y: LearningRate = 0.5
+    clip_x: float = 1.0
+    clip_y: float = 1.0
+    smoothness_x: float = 1.0
+    smoothness_y: float = 1.0
+    clip_floor: float = 0.01
+    batch_size: int = 256
+    difference_batch_size: int | None = None
+    period: int = 2
+    inner_steps: int = 1
+    ascent: str = "gradient"
+    dimension_ratio: float = 1.0
+    noise: tuple[float, ...] | None = None
+    output: str = "last"
+
+    problems: ClassVar[tuple[str, ...]] = ("Minimax",)
+
+    @classmethod
+    def for_problem(
+        cls, n: int, d: int, smoothness: float, strong_concavity: float, budget: Budget, **options: Any
+    ) -> "PrivateDiff":
+        """Return the settings of Theorem 6, with 1 for the constants and logarithms that it hides.
+
+        With s = nε/√(d ln(1/δ)): R = max(l s^(4/3), l² s^(2/3)) rounds, a refresh every T = s^(−2/3) R of them,
+        T2 = max(s^(4/3), T R s^(−2/3)) ascent steps with η_{y_i} = 1/(μi), batches of s^(4/3), and
+        η_x = min(1/(2L), s/(2L√(2TR))) with L = l + κl, κ = l/μ. Counts are rounded to the nearest whole number of at
+        least 1 (a period of at most R, a batch of at most n). The threshold of a difference is l(‖Δx‖ + ‖Δy‖), which an
+        l-smooth loss of one record never exceeds; the floor is a millionth of clip_x. The noise is calibrated as
+        always, not by Theorem 5.
+
+        Args:
+          n: number of records.
+          d: the larger of the dimensions of x and y.
+          smoothness: l, of one record's loss in both players.
+          strong_concavity: μ, of the mean loss in y.
+          budget: what may be spent; ε must be finite.
+          options: other settings, such as the thresholds, which should bound one record's gradients.
+        """
+        s, large = signal(n, d, budget), smoothness * (1 + condition_number(smoothness, strong_concavity))
+        rounds = whole(max(smoothness * s ** (4 / 3), smoothness**2 * s ** (2 / 3)))
+        period = whole(s ** (-2 / 3) * rounds, rounds)
+        theory = dict(
+            steps=rounds,
+            period=period,
+            inner_steps=whole(max(s ** (4 / 3), period * rounds * s ** (-2 / 3))),
+            batch_size=whole(s ** (4 / 3), n),
+            learning_rate_x=min(1 / (2 * large), s / (2 * large * (2 * period * rounds) ** 0.5)),
+            learning_rate_y=_Harmonic(strong_concavity),
+            smoothness_x=smoothness,
+            smoothness_y=smoothness,
+            clip_floor=1e-6 * options.get("clip_x", cls.clip_x),
+            output="random",
+        )
+        return cls(**{**theory, **options})
+
+    def check(self) -> None:
+        """Refuse an unknown ascent and a best response in several steps besides what every method refuses."""
+        super().check()
+        check_ascent(self.ascent)
+        if self.ascent == "best_response" and self.inner_steps != 1:
+            raise ValueError(f"inner_steps = {self.inner_steps!r} must be 1 for a best response, which is one answer.")
+        if not self.dimension_ratio > 0:
+            raise ValueError(f"dimension_ratio = {self.dimension_ratio!r} must be above 0: it is d_y/d_x.")
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse a problem that does not offer this ascent."""
+        problem.check_ascent(self.ascent)
+
+    def schedule(self, n: int) -> Schedule:
+        """Return the ascents, the refreshes and the differences, as far as there are any."""
+        fresh, carried = gradients.refreshes(self.steps, self.period)
+        rate = sampling_rate(self.batch_size, n)
+        batch_size = self.batch_size if self.difference_batch_size is None else self.difference_batch_size
+        difference_rate = sampling_rate(batch_size, n)
+        eta_x, eta_y = (float(rate_at(eta, jnp.int32(0))) for eta in (self.learning_rate_x, self.learning_rate_y))
+        step_y = eta_y * self.clip_y
+        queries = []
+        if self.ascent != "public":
+            moved = self.clip_y if self.ascent == "best_response" else step_y * self.inner_steps**0.5
+            clip = "the best response's" if self.ascent == "best_response" else f"{self.clip_y:g}"
+            weight = self.dimension_ratio * (self.smoothness_y * moved / rate) ** 2
+            queries.append(Query("ascent", self.steps * self.inner_steps, rate, clip=clip, weight=weight))
+        queries.append(Query("gradient", fresh, rate, clip=f"{self.clip_x:g}", weight=(self.clip_x / rate) ** 2))
+        if carried:
+            change = self.smoothness_x * eta_x * self.clip_x + self.smoothness_y * step_y * self.inner_steps
+            typical = min(2 * self.clip_x, change + self.clip_floor)
+            rule = f"{self.smoothness_x:g}‖Δx‖ + {self.smoothness_y:g}‖Δy‖ + {self.clip_floor:g}"
+            weight = (self.period - 1) / 2 * (typical / difference_rate) ** 2
+            clip = f"min({2 * self.clip_x:g}, {rule})"
+            queries.append(Query("difference", carried, difference_rate, clip=clip, weight=weight))
+        return declare(self.noise, *queries)
+
+    def init(self, problem: Any, params: PyTree) -> PrivateDiffState:
+        """Start with no estimate: the first round refreshes it."""
+        x, y = params
+        return PrivateDiffState(x, y, x, trees.zeros_like(x))
+
+    def step(self, problem: Any, ask: Ask, state: PrivateDiffState, t: jax.Array) -> tuple[PrivateDiffState, Report]:
+        """Make round r = t."""
+        x = state.x
+        y = self._ascend(problem, ask, x, state.y, t)  # Alg. 3, line 3
+        v = self._estimate(problem, ask, state, y, t)  # lines 4 to 8
+        g = trees.add(v, problem.public_gradient((x, y), t, self.inner_steps)[0])
+        after = problem.project_x(trees.add(x, g, -rate_at(self.learning_rate_x, t)))  # line 9
+        return PrivateDiffState(after, y, x, v), Report((x, y), trees.norm(g))
+
+    def _ascend(self, problem: Any, ask: Ask, x: PyTree, y: PyTree, t: jax.Array) -> PyTree:
+        """Alg. 4 with noise: y ← Π(y + η_i Q(∇y f(x, y)))."""
+        if self.ascent == "best_response":
+            response = problem.best_response
+            mean = ask("ascent", Value(functools.partial(response.statistic, x)), response.clip)
+            return problem.project_y(response.solve(mean))
+
+        def inner(ask: Ask, i: jax.Array, y: PyTree) -> PyTree:
+            _, g = problem.public_gradient((x, y), t, i)
+            if self.ascent == "gradient":
+                g = trees.add(ask("ascent", Gradient(problem.in_y(x), y), self.clip_y), g)
+            return problem.project_y(trees.add(y, g, rate_at(self.learning_rate_y, i)))
+
+        return ask.loop(self.inner_steps, inner, y)
+
+    def _estimate(self, problem: Any, ask: Ask, state: PrivateDiffState, y: PyTree, t: jax.Array) -> PyTree:
+        """v ← Q(∇x f(x, y)) or v + Q(∇x f(x, y) − ∇x f(x′, y′)): the answers' part in y is noise, and is dropped."""
+        loss, at = problem.in_x(state.x, y)
+        _, before = problem.in_x(state.before, state.y)
+        in_x, in_y = (trees.distance(here, there) for here, there in zip(at, before, strict=True))
+        change = self.smoothness_x * in_x + self.smoothness_y * in_y
+        threshold = jnp.minimum(2 * self.clip_x, change + self.clip_floor)
+        estimate = (state.estimate, trees.zeros_like(at[1]))
+        period = min(self.period, self.steps)
+        return gradients.spider(ask, t, period, loss, at, before, estimate, self.clip_x, threshold)[0]
+
+    def params(self, state: PrivateDiffState) -> PyTree:
+        """Return the pair (x, y)."""
+        return state.x, state.y

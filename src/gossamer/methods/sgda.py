@@ -1,0 +1,199 @@
+"""DP-SGDA: descent in x and ascent in y by one joint noisy gradient per step (paper MINIMAX, Algorithm 1).
+
+    name here          paper     meaning
+    steps              T         iterations
+    learning_rate_x    η_x       step size of the descent; O(1/(lκ²)) in Theorem 2
+    learning_rate_y    η_y       step size of the ascent; O(1/l) in Theorem 2
+    clip_x, clip_y     C1, C2    bounds on one record's gradient norm in x and in y
+    batch_size         m         expected size of a sample
+    momentum                     heavy-ball weight of the previous direction of x; 0 in print
+    ascent                       where y's direction comes from: "gradient" in print
+    output                       "random" in print
+
+Privacy. One query per step, Q((∇x f, ∇y f)(x_t, y_t), (C1, C2), q = batch_size/n): a joint query, T Poisson samples in
+all. In print x and y get noise of their own, each calibrated as if the other were not asked (Theorem 1 hides the
+difference in its constants), and samples have a fixed size.
+
+Split. Block j of the joint query gets noise σ·w_j·C_j in each of its d_j coordinates, and costs no more than one query
+if Σ 1/w_j² ≤ 1. The weights minimise the total noise Σ a_j w_j², a_j = d_j C_j². With u_j = w_j² the Lagrange
+condition is a_j = λ/u_j², so u_j ∝ 1/√a_j, and the constraint gives w_j² = (Σ_k √a_k)/√a_j. A y of few coordinates then
+costs x next to nothing: for d_x = 10⁵, d_y = 1 and equal thresholds the noise of x is 0.16 % more than that of a query
+of its own, where equal weights make it 41 % more; and y, with 18 times the noise of a query of its own, is still 18
+times less noisy than x, length against length. Dimensions and thresholds are public.
+
+Other ascents. "best_response" puts the statistic of the problem's closed-form maximiser in the place of ∇y f:
+y_{t+1} = y*(x_t), from the same sample. "public" is for problems whose records do not meet y: x alone is asked for.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+from gossamer import trees
+from gossamer.budget import Budget
+from gossamer.methods.base import LearningRate, Method, Report, rate_at, sampling_rate
+from gossamer.oracle import Ask, Gradient, Joint, Value
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+ASCENTS = ("gradient", "best_response", "public")
+
+
+class SGDAState(NamedTuple):
+    """The iterates and the direction of x, a decaying sum of private gradients."""
+
+    x: PyTree
+    y: PyTree
+    direction: PyTree
+
+
+@dataclass(frozen=True)
+class SGDA(Method):
+    """DP stochastic gradient descent ascent: every step asks one Poisson sample for both gradients.
+
+    The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
+
+    Args:
+      steps: iterations T.
+      learning_rate_x: a number or a function of the step such as an optax schedule.
+      learning_rate_y: the same for the ascent; larger than that of x, so that y keeps up.
+      clip_x: bound on one record's gradient in x.
+      clip_y: bound on one record's gradient in y.
+      batch_size: expected number of records in a sample.
+      momentum: of x, in [0, 1).
+      ascent: "gradient"; "best_response" if the problem has one; "public" if records do not meet y.
+      output: "last", "average", "random" or "smallest_gradient".
+    """
+
+    steps: int = 500
+    learning_rate_x: LearningRate = 0.5
+    learning_rate_y: LearningRate = 0.5
+    clip_x: float = 1.0
+    clip_y: float = 1.0
+    batch_size: int = 256
+    momentum: float = 0.0
+    ascent: str = "gradient"
+    output: str = "last"
+
+    problems: ClassVar[tuple[str, ...]] = ("Minimax",)
+
+    @classmethod
+    def for_problem(
+        cls, n: int, d: int, smoothness: float, strong_concavity: float, budget: Budget, **options: Any
+    ) -> "SGDA":
+        """Return the settings of Theorem 2, with 1 for the constants that it hides.
+
+        T = m = nε/√(d ln(1/δ)), rounded to the nearest whole number in [1, n]; η_x = 1/(16(κ+1)²l), as in its proof,
+        and η_y = 1/l, with κ = l/μ. The noise is calibrated as always, not by Theorem 1.
+
+        Args:
+          n: number of records.
+          d: the larger of the dimensions of x and y.
+          smoothness: l, of the mean loss in both players.
+          strong_concavity: μ, of the mean loss in y.
+          budget: what may be spent; ε must be finite.
+          options: other settings, such as the thresholds, which should bound one record's gradients.
+        """
+        condition = condition_number(smoothness, strong_concavity)
+        steps = whole(signal(n, d, budget), n)
+        theory = dict(
+            steps=steps,
+            batch_size=steps,
+            learning_rate_x=1 / (16 * (condition + 1) ** 2 * smoothness),
+            learning_rate_y=1 / smoothness,
+            output="random",
+        )
+        return cls(**{**theory, **options})
+
+    def check(self) -> None:
+        """Refuse a momentum outside [0, 1) and an unknown ascent besides what every method refuses."""
+        super().check()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum = {self.momentum!r} must be in [0, 1).")
+        check_ascent(self.ascent)
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse a problem that does not offer this ascent."""
+        problem.check_ascent(self.ascent)
+
+    def schedule(self, n: int) -> Schedule:
+        """Return `steps` Poisson samples."""
+        rule = {
+            "gradient": f"{self.clip_x:g} in x, {self.clip_y:g} in y",
+            "best_response": f"{self.clip_x:g} in x, the best response's in y",
+            "public": f"{self.clip_x:g}",
+        }[self.ascent]
+        return Schedule((Query("gradient", self.steps, sampling_rate(self.batch_size, n), clip=rule),))
+
+    def init(self, problem: Any, params: PyTree) -> SGDAState:
+        """Start at rest."""
+        x, y = params
+        return SGDAState(x, y, trees.zeros_like(x))
+
+    def step(self, problem: Any, ask: Ask, state: SGDAState, t: jax.Array) -> tuple[SGDAState, Report]:
+        """(g_x, g_y) = Q((∇x f, ∇y f)(x, y));  x ← Π(x − η_x g_x);  y ← Π(y + η_y g_y)."""
+        x, y, _ = state
+        public_x, public_y = problem.public_gradient((x, y), t)
+        eta_x, eta_y = rate_at(self.learning_rate_x, t), rate_at(self.learning_rate_y, t)
+        in_x = Gradient(*problem.in_x(x, y))
+        if self.ascent == "gradient":
+            clip = (self.clip_x, self.clip_y)
+            g_x, g_y = ask("gradient", Gradient(problem.record_loss, (x, y)), clip, noise_split((x, y), clip))
+            y_after = trees.add(y, trees.add(g_y, public_y), eta_y)
+        elif self.ascent == "best_response":
+            response = problem.best_response
+            clip = (self.clip_x, response.clip)
+            query = Joint((in_x, Value(functools.partial(response.statistic, x))))
+            (g_x, _), mean = ask("gradient", query, clip, noise_split((x, y), clip))
+            y_after = response.solve(mean)
+        else:
+            g_x, _ = ask("gradient", in_x, self.clip_x)
+            y_after = trees.add(y, public_y, eta_y)
+        g_x = trees.add(g_x, public_x)
+        direction = trees.add(g_x, state.direction, self.momentum)
+        after = SGDAState(problem.project_x(trees.add(x, direction, -eta_x)), problem.project_y(y_after), direction)
+        return after, Report((x, y), trees.norm(g_x))
+
+    def params(self, state: SGDAState) -> PyTree:
+        """Return the pair (x, y)."""
+        return state.x, state.y
+
+
+def noise_split(blocks: tuple[PyTree, ...], clips: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the weights w_j² = (Σ_k √a_k)/√a_j, a_j = d_j C_j², of the joint query with the least total noise."""
+    roots = [
+        clip * math.sqrt(sum(leaf.size for leaf in jax.tree.leaves(block)))
+        for block, clip in zip(blocks, clips, strict=True)
+    ]
+    return tuple(math.sqrt(sum(roots) / root) for root in roots)
+
+
+def check_ascent(ascent: str) -> None:
+    """Refuse an unknown way of moving y."""
+    if ascent not in ASCENTS:
+        raise ValueError(f"ascent = {ascent!r} must be one of {', '.join(map(repr, ASCENTS))}.")
+
+
+def condition_number(smoothness: float, strong_concavity: float) -> float:
+    """Return κ = l/μ, or refuse constants that no function has."""
+    if not 0 < strong_concavity <= smoothness < math.inf:
+        raise ValueError(
+            f"strong_concavity = {strong_concavity!r} must be above 0 and at most smoothness = {smoothness!r}."
+        )
+    return smoothness / strong_concavity
+
+
+def signal(n: int, d: int, budget: Budget) -> float:
+    """Return nε/√(d ln(1/δ)), in which the theorems are stated, or 1: below it they promise nothing."""
+    if not budget.is_private:
+        raise ValueError("epsilon = inf: the theorems balance noise against steps, and there is no noise to balance.")
+    return max(1.0, n * budget.epsilon / math.sqrt(d * math.log(1 / budget.delta)))
+
+
+def whole(value: float, largest: int | None = None) -> int:
+    """Round to the nearest whole number of at least 1 and at most `largest`."""
+    number = max(1, round(value))
+    return number if largest is None else min(number, largest)

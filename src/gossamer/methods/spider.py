@@ -1,0 +1,109 @@
+"""DP-SPIDER: a gradient estimate carried along by differences, for non-convex losses (Arora et al., 2023, Algorithm 1).
+
+    name here            there   meaning
+    steps                T       iterations
+    period               q       steps between refreshes
+    learning_rate        η       step size
+    clip                 L0      bound on one record's gradient norm (an assumption there, enforced here)
+    smoothness           L1      bound on how fast one record's gradient changes; sets the threshold of differences
+    refresh_batch_size   b1      expected size of the sample of a refresh; None: all records
+    batch_size           b2      expected size of the sample of a difference
+
+Privacy. Every step asks one query: at a refresh "gradient", Q(∇f(x_t), C, b1/n), and else "difference",
+Q(∇f(x_t) − ∇f(x_{t−1}), C_t, b2/n) with C_t = min(2C, L‖x_t − x_{t−1}‖), a function of private outputs.
+
+Split. k steps after a refresh the estimate carries one refresh's noise and k differences', k about (period − 1)/2. A
+step moves by at most ηC, or thereabouts, so C_t is taken as min(2, Lη)·C.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer import gradients, trees
+from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
+from gossamer.oracle import Ask
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+
+
+class SpiderState(NamedTuple):
+    """The iterate, the one before it, and the gradient estimate v."""
+
+    x: PyTree
+    before: PyTree
+    estimate: PyTree
+
+
+@dataclass(frozen=True)
+class Spider(Method):
+    """DP-SPIDER: a refreshed gradient now and then, differences between.
+
+    Args:
+      steps: iterations T.
+      period: steps between refreshes.
+      learning_rate: η_t, a number or a function of the step.
+      clip: bound on one record's gradient.
+      smoothness: L, bound on how fast one record's gradient changes.
+      batch_size: expected number of records in a difference.
+      refresh_batch_size: expected number of records in a refresh; None asks all of them.
+      noise: relative noise of ("gradient", "difference"); None splits it automatically.
+      output: "last", "average", "random" or "smallest_gradient".
+    """
+
+    steps: int = 200
+    period: int = 10
+    learning_rate: LearningRate = 0.5
+    clip: float = 1.0
+    smoothness: float = 1.0
+    batch_size: int = 256
+    refresh_batch_size: int | None = None
+    noise: tuple[float, ...] | None = None
+    output: str = "last"
+
+    def schedule(self, n: int) -> Schedule:
+        """Return the refreshes and the differences."""
+        fresh, carried = gradients.refreshes(self.steps, self.period)
+        refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
+        rate = sampling_rate(self.batch_size, n)
+        gradient = Query("gradient", fresh, refresh_rate, clip=f"{self.clip:g}", weight=1 / refresh_rate**2)
+        if not carried:
+            return declare(self.noise, gradient)
+        shrink = min(2.0, self.smoothness * float(rate_at(self.learning_rate, jnp.int32(0))))
+        difference = Query(
+            "difference",
+            carried,
+            rate,
+            clip=f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the last iterate)",
+            weight=max(1, self.period - 1) / 2 * (shrink / rate) ** 2,
+        )
+        return declare(self.noise, gradient, difference)
+
+    def init(self, problem: Any, params: PyTree) -> SpiderState:
+        """Start with no estimate: the first step refreshes it."""
+        return SpiderState(params, params, trees.zeros_like(params))
+
+    def step(self, problem: Any, ask: Ask, state: SpiderState, t: jax.Array) -> tuple[SpiderState, Report]:
+        """v ← Q(∇f(x)) or v + Q(∇f(x) − ∇f(x′));  x ← prox_{ηr}(x − ηv)."""
+        eta = rate_at(self.learning_rate, t)
+        threshold = gradients.difference_clip(self.clip, self.smoothness, state.x, state.before)
+        v = gradients.spider(
+            ask,
+            t,
+            min(self.period, self.steps),
+            problem.loss,
+            state.x,
+            state.before,
+            state.estimate,
+            self.clip,
+            threshold,
+        )
+        after = problem.prox(trees.add(state.x, v, -eta), eta)
+        return SpiderState(after, state.x, v), Report(state.x, trees.norm(v))
+
+    def params(self, state: SpiderState) -> PyTree:
+        """Return x."""
+        return state.x

@@ -1,0 +1,145 @@
+"""DP-SVRG: epochs of corrected stochastic steps around an anchor, strongly convex (paper ERM, Algorithm 1).
+
+    name here        paper   meaning
+    steps            T       epochs
+    inner_steps      m       steps in an epoch; Θ(L/μ) in Theorem 4.2
+    learning_rate    η       step size; with `barzilai_borwein` the first one, and the largest
+    clip             G       bound on one record's gradient norm (an assumption in print, enforced here)
+    smoothness       L       bound on how fast one record's gradient changes; sets the threshold of differences
+    batch_size       (1)     expected size of the sample of an inner step
+    anchor           x̃       the mean of the last epoch's iterates
+    anchor_gradient  ṽ       the private gradient there
+
+Privacy. An epoch asks one query "anchor", Q(∇f(x̃), C, 1), and m queries "difference",
+Q(∇f(x) − ∇f(x̃), C_t, b/n) with C_t = min(2C, L‖x − x̃‖), a function of private outputs. *Changed:* in print the exact
+∇F(x̃) enters every inner step and only that step's fresh noise covers it, so that T·m full passes must be paid; here
+it is noised once, and using the answer again is post-processing: T full passes. Barzilai–Borwein steps are computed
+from private values. *Wrong in print:* η = 1/(12L) cannot meet inequality (4), whose second term alone is then 2; it
+needs η < 1/(24L) with one record per step (`for_problem` solves the inequality for a batch).
+
+Split. ṽ's noise acts as one error e on the whole epoch; a difference's noise is averaged over the m steps. With C_t
+about C the weights in the anchor's units are 1 and 1/(q²m), by which both kinds of query cost the same.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer import gradients, trees
+from gossamer.budget import Budget
+from gossamer.methods.base import Method, Report, declare, sampling_rate
+from gossamer.oracle import Ask, Gradient
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+
+
+class SVRGState(NamedTuple):
+    """The anchor, and what the Barzilai–Borwein step of the next epoch needs."""
+
+    anchor: PyTree
+    before: PyTree
+    gradient_before: PyTree
+    eta: jax.Array
+
+
+@dataclass(frozen=True)
+class SVRG(Method):
+    """DP stochastic variance-reduced gradient: one full pass an epoch, cheap corrected steps between.
+
+    Args:
+      steps: epochs T.
+      inner_steps: m, steps in an epoch.
+      learning_rate: η; at most about 1/L.
+      clip: bound on one record's gradient.
+      smoothness: L, bound on how fast one record's gradient changes.
+      batch_size: expected number of records in an inner step.
+      barzilai_borwein: whether later epochs take η = ‖Δx̃‖²/(m⟨Δx̃, Δṽ⟩), if that is in (0, learning_rate].
+      noise: relative noise of ("anchor", "difference"); None splits it automatically.
+      output: "last", "average", "random" or "smallest_gradient", among the anchors.
+    """
+
+    steps: int = 10
+    inner_steps: int = 100
+    learning_rate: float = 1.0
+    clip: float = 1.0
+    smoothness: float = 1.0
+    batch_size: int = 256
+    barzilai_borwein: bool = False
+    noise: tuple[float, ...] | None = None
+    output: str = "last"
+
+    @classmethod
+    def for_problem(
+        cls,
+        n: int,
+        d: int,
+        smoothness: float,
+        strong_convexity: float,
+        budget: Budget,
+        *,
+        lipschitz: float = 1.0,
+        batch_size: int = 256,
+    ) -> "SVRG":
+        """Return the parameters of Theorem 4.2 for a loss with these constants.
+
+        With b records per step the variance term 8L of inequality (4) is 8L/b. We take η = 1/(2L(1 + 16/b)), whose
+        second term is below 1/4, and the m for which the first one is 1/4: each epoch halves the excess risk at
+        least. T epochs then reach the order of d·lipschitz²·ln(1/δ)/(n²ε²μ), where the noise takes over.
+        """
+        batch = min(batch_size, n)
+        eta = 1 / (2 * smoothness * (1 + 16 / batch))
+        inner = math.ceil(4 / (eta * (1 - 8 * eta * smoothness / batch) * strong_convexity))
+        signal = (n * min(budget.epsilon, 1e3)) ** 2 * strong_convexity / (d * lipschitz**2 * -math.log(budget.delta))
+        return cls(
+            steps=max(2, math.ceil(math.log2(signal))) if signal > 1 else 2,
+            inner_steps=inner,
+            learning_rate=eta,
+            clip=lipschitz,
+            smoothness=smoothness,
+            batch_size=batch,
+        )
+
+    def schedule(self, n: int) -> Schedule:
+        """Return one full pass an epoch and a sample an inner step."""
+        rate = sampling_rate(self.batch_size, n)
+        return declare(
+            self.noise,
+            Query("anchor", count=self.steps, clip=f"{self.clip:g}"),
+            Query(
+                "difference",
+                count=self.steps * self.inner_steps,
+                rate=rate,
+                clip=f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the anchor)",
+                weight=1 / (rate**2 * self.inner_steps),
+            ),
+        )
+
+    def init(self, problem: Any, params: PyTree) -> SVRGState:
+        """Start at the first anchor."""
+        zero = trees.zeros_like(params)
+        return SVRGState(params, params, zero, jnp.float32(self.learning_rate))
+
+    def step(self, problem: Any, ask: Ask, state: SVRGState, t: jax.Array) -> tuple[SVRGState, Report]:
+        """Run one epoch."""
+        anchor = state.anchor  # line 2
+        gradient = ask("anchor", Gradient(problem.loss, anchor), clip=self.clip)  # line 3
+        eta = self._rate(state, gradient) if self.barzilai_borwein else state.eta
+        _, mean = gradients.epoch(  # lines 4–9
+            problem, ask, anchor, anchor, gradient, self.inner_steps, eta, self.clip, self.smoothness
+        )
+        return SVRGState(mean, anchor, gradient, eta), Report(anchor, trees.norm(gradient))  # line 10
+
+    def params(self, state: SVRGState) -> PyTree:
+        """Return x̃."""
+        return state.anchor
+
+    def _rate(self, state: SVRGState, gradient: PyTree) -> jax.Array:
+        """η = ‖Δx̃‖²/(m⟨Δx̃, Δṽ⟩) (Tan et al., 2016); noise may make it negative or huge, and then η stays."""
+        moved = trees.add(state.anchor, state.before, -1.0)
+        slope = trees.dot(moved, trees.add(gradient, state.gradient_before, -1.0))
+        eta = trees.dot(moved, moved) / (self.inner_steps * slope)
+        return jnp.where((eta > 0) & (eta <= self.learning_rate), eta, state.eta)
