@@ -20,7 +20,7 @@ Y = (X @ np.array([1.0, -2.0, 0.5]) + RNG.normal(size=2000) > 3.0).astype(int)
 
 
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateAUCClassifier(random_state=0, method=QUICK)])
+@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, random_state=0, method=QUICK)])
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

@@ -15,7 +15,6 @@ NAMES = {
     "highdim": "gossamer.experiments.highdim",
     "erm": "gossamer.experiments.erm",
     "auc": "gossamer.experiments.auc",
-    "wgan": "gossamer.experiments.wgan",
     "td": "gossamer.experiments.td",
 }
 """The module of each experiment; modules are imported when they are run."""

@@ -163,8 +163,8 @@ def steeper(sizes: tuple[int, ...], first: list[np.ndarray], second: list[np.nda
     rng = np.random.default_rng(0)
 
     def gap(means: Callable[[np.ndarray], float]) -> float:
-        logs = [[math.log(means(norms)) for norms in norms_of] for norms_of in (first, second)]
-        return float(np.polyfit(np.log(sizes), np.subtract(*logs), 1)[0])
+        ratios = [math.log(means(one) / means(other)) for one, other in zip(first, second, strict=True)]
+        return float(np.polyfit(np.log(sizes), ratios, 1)[0])
 
     draws = [gap(lambda norms: rng.choice(norms, len(norms)).mean()) for _ in range(_BOOTSTRAPS)]
     low, high = np.quantile(draws, [0.025, 0.975])

@@ -38,6 +38,7 @@ def play(name: str, episodes: int, seed: int) -> tuple[np.ndarray, ...]:
     except ImportError as error:
         raise ImportError("td needs gymnasium, which is not installed: pip install gossamer[rl]") from error
     environment, rng = gymnasium.make(name, max_episode_steps=LONGEST), np.random.default_rng(seed)
+    actions = environment.action_space.n  # type: ignore[attr-defined]  # both environments have a finite number
     scale = np.array(SCALES[name])
     states = np.zeros((episodes, LONGEST, len(scale)), np.float32)
     after = np.zeros_like(states)
@@ -45,7 +46,7 @@ def play(name: str, episodes: int, seed: int) -> tuple[np.ndarray, ...]:
     for i in range(episodes):
         state, _ = environment.reset(seed=int(rng.integers(2**31)))
         for t in range(LONGEST):
-            following, reward, ended, cut, _ = environment.step(int(rng.integers(environment.action_space.n)))
+            following, reward, ended, cut, _ = environment.step(int(rng.integers(actions)))
             states[i, t], after[i, t], rewards[i, t] = state / scale, following / scale, reward
             done[i, t], mask[i, t] = ended, 1.0
             state = following

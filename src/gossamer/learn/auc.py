@@ -136,7 +136,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label whose mean score is nearer: both classes count alike, however rare one of them is."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        chosen = (self.decision_function(X) > 0).astype(int)
+        return self.classes_[chosen]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
