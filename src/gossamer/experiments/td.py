@@ -38,7 +38,8 @@ def play(name: str, episodes: int, seed: int) -> tuple[np.ndarray, ...]:
     except ImportError as error:
         raise ImportError("td needs gymnasium, which is not installed: pip install gossamer[rl]") from error
     environment, rng = gymnasium.make(name, max_episode_steps=LONGEST), np.random.default_rng(seed)
-    actions = environment.action_space.n  # type: ignore[attr-defined]  # both environments have a finite number
+    space: Any = environment.action_space  # both environments have a finite number of actions
+    actions = space.n
     scale = np.array(SCALES[name])
     states = np.zeros((episodes, LONGEST, len(scale)), np.float32)
     after = np.zeros_like(states)
