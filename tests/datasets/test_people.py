@@ -9,8 +9,9 @@ import pytest
 
 from gossamer import datasets
 from gossamer.datasets.adult import ENCODING as ADULT
+from gossamer.datasets.census import DEFAULTS
 from gossamer.datasets.census import ENCODING as CENSUS
-from gossamer.datasets.encoding import Category
+from gossamer.datasets.encoding import Category, codebook
 
 PERSON = (
     "58, Private, 4, 34, Some college but no degree, 1000, Not in universe, Divorced, Construction, "
@@ -72,7 +73,7 @@ def test_census_rows(census_dir):
     split = datasets.census(census_dir)
     assert split.train.y.tolist() == [1, 0]
     assert split.test.y.tolist() == [0]
-    assert split.train.X.shape == (2, 3 + 2 * 4 + sum(PUBLISHED))
+    assert split.train.X.shape == (2, 3 + 2 * 4 + sum(block.width for block in CATEGORIES.values()))
     row = {name: split.train.X[0, columns] for name, columns in CENSUS.columns.items()}
     assert row["age"] == pytest.approx(58 / 90)
     assert row["num persons worked for employer"] == 0.5
@@ -84,13 +85,18 @@ def test_census_rows(census_dir):
     fields = dict(zip(CENSUS.names, PERSON.split(", "), strict=False))
     for name, block in CATEGORIES.items():
         assert [value for value, on in zip(block.values, row[name], strict=True) if on] == [fields[name]] * (
-            fields[name] != "?"
+            fields[name] not in ("?", *DEFAULTS)
         )
     np.testing.assert_array_equal(split.train.X[1], split.test.X[0])
 
 
 def test_the_census_bound_counts_numbers_amounts_and_categories():
-    assert tuple(block.width for block in CATEGORIES.values()) == PUBLISHED
+    published = codebook("census_codebook.json")
+    assert tuple(block.width for block in published.values()) == PUBLISHED
+    for name, block in CATEGORIES.items():  # only what is true of most people is left out, and at most two values
+        left_out = set(published[name].values) - set(block.values)
+        assert left_out <= set(DEFAULTS)
+        assert len(left_out) <= 2
     assert CENSUS.row_norm == math.sqrt(3 + 2 * 4 + 33)
     assert set(CENSUS.names) - set(CENSUS.blocks) == {"instance weight"}
 
