@@ -2,7 +2,7 @@
 
 AUC maximisation on a random table of the size of MNIST (60 000 × 784), MLP 256-128, samples of 2048. An epoch is
 n/batch updates of x. PrivateDiff makes one ascent step in a round and refreshes every second one, so that half of its
-rounds ask two gradients of each record; its noise and SGDA's is as large at ε = 1. The non-private epoch is a compiled
+rounds ask two gradients of each record. The non-private epoch is a compiled
 `lax.fori_loop` over uniform batches of the same loss. The competitors take turns; printed are the medians of their
 rounds, by the clock and in CPU time (all threads), which a busy machine disturbs less.
 

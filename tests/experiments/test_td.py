@@ -20,7 +20,7 @@ def test_the_error_is_the_inner_maximum_of_the_game():
     theta, omega = td.start(4, jax.random.key(1))
     problem = gs.objectives.td(td.value, td.DISCOUNT)
 
-    # An obvious oracle: conjugate gradients on the game itself, with the ridge as a penalty on ω.
+    # An obvious oracle: the stationary point of the game itself, with the ridge as a penalty on ω.
     flat, unravel = jax.flatten_util.ravel_pytree(omega)
 
     def gain(flat):

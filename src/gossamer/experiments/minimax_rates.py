@@ -13,8 +13,8 @@ The coupling is γ⟨y, w⟩, which no record enters, or γ⟨y, a∘w⟩, and t
 Theory at fixed ε and d: ‖∇Φ‖ of a uniform iterate falls like n^(−1/2) for SGDA and n^(−2/3) for PrivateDiff (Theorems 2
 and 6 of paper MINIMAX). The second promise rests on an ascent whose noise costs nothing (its step from y to x is not
 private as printed). With R = s^(4/3) rounds, s = nε/√(d ln(1/δ)), a sound ascent knows y up to √R/s = s^(−1/3) in each
-round. Hence the promise is kept where records do not meet y; where they do, y has to be averaged over many rounds,
-which no theorem covers.
+round. So the promise is to be expected where records do not meet y only; where they do, averaging y over
+many rounds is tried, which no theorem covers.
 
 Which of the theorems' hidden constants are set here. SGDA's η_x is 1/(2L), L = l + κl, instead of the proof's
 1/(16(κ+1)²l). PrivateDiff's is half of `for_problem`'s: the noise of replace-one neighbours is about 2√2 times that of
@@ -196,9 +196,9 @@ def main(settings: Settings) -> None:
             f"Where records do not meet y, PrivateDiff's slope is steeper than SGDA's by {gap:.2f}, 95 % interval "
             f"[{low:.2f}, {high:.2f}].",
             "Where records meet y, every ascent is a query: with the theorem's R = s^(4/3) rounds, "
-            "s = nε/√(d ln(1/δ)), y is known up to about s^(−1/3) in each, and PrivateDiff does not keep its theorem's "
-            "promise. Averaging y over a period (step 1/(μT) instead of 1/μ) helps on this problem; no theorem covers "
-            "it. Both ask R ascents of R records each, so they end at n = 10000.",
+            "s = nε/√(d ln(1/δ)), y is known up to about s^(−1/3) in each, so no slope is promised. The last row "
+            "averages y over a period (step 1/(μT) instead of 1/μ), which no theorem covers. "
+            "Both ask R ascents of R records each, so they end at n = 10000.",
         ],
     )
 
