@@ -163,31 +163,6 @@ def test_the_threshold_of_a_difference(problem, clip_x, expected):
 # Settings from the theorems
 
 
-def test_settings_of_theorem_2():
-    """n = 10⁴, ε = 1, d = 25, ln(1/δ) = 16: nε/√(d ln(1/δ)) = 10⁴/20 = 500."""
-    budget = gs.Budget(1.0, math.exp(-16))
-    method = SGDA.for_problem(10_000, 25, smoothness=2.0, strong_concavity=0.5, budget=budget, clip_x=3.0)
-    assert (method.steps, method.batch_size, method.clip_x, method.output) == (500, 500, 3.0, "random")
-    assert method.learning_rate_y == 0.5
-    assert method.learning_rate_x == 1 / (16 * 25 * 2)
-    assert SGDA.for_problem(100, 1, 1.0, 1.0, gs.Budget(50.0, math.exp(-1))).batch_size == 100
-    assert SGDA.for_problem(100, 10**9, 1.0, 1.0, budget).steps == 1
-
-
-def test_settings_of_theorem_6():
-    """s = 1000/√(1·1) = 10³: s^(4/3) = 10⁴ rounds, ascents and records, a refresh every 10⁻²·10⁴ = 100 of them."""
-    budget = gs.Budget(1.0, math.exp(-1))
-    method = PrivateDiff.for_problem(1_000, 1, smoothness=1.0, strong_concavity=0.5, budget=budget, clip_x=2.0)
-    assert (method.steps, method.period, method.inner_steps) == (10_000, 100, 10_000)
-    assert (method.batch_size, method.clip_x, method.clip_floor) == (1_000, 2.0, 2e-6)
-    # 1/(2L) with L = 1 + 2, against s/(2L√(2TR)) = 1000/(6·√(2·10⁶)) = 0.1179.
-    assert math.isclose(method.learning_rate_x, 1000 / (6 * math.sqrt(2e6)))
-    np.testing.assert_allclose([method.learning_rate_y(i) for i in range(3)], [2.0, 1.0, 2 / 3])
-    tiny = PrivateDiff.for_problem(10, 10**6, 1.0, 1.0, budget)
-    assert (tiny.steps, tiny.period, tiny.inner_steps, tiny.batch_size) == (1, 1, 1, 1)
-    assert tiny.schedule(10)["ascent"].count == 1
-
-
 @pytest.mark.parametrize("method", [SGDA, PrivateDiff])
 def test_impossible_constants_are_refused(method):
     with pytest.raises(ValueError, match=r"strong_concavity = 2\.0 must be above 0 and at most smoothness = 1\.0"):

@@ -26,7 +26,8 @@ threshold follows it instead of a bound on it that holds with some probability.
 
 Split. k rounds after a refresh the estimate carries the noise of one refresh and of k differences, k = (period − 1)/2
 on average, of variance (σ1 C1/(q n))² and (σ2 C_r/(q2 n))² in each of d_x coordinates; C_r is taken for a step of
-length η_x C1 in x and inner_steps·η_y·C0 in y. The ascents of a round move y by noise of variance
+length η_x C1 in x and inner_steps·η_y·C0 in y, or of x alone if records do not meet y: y moves there as well, but no
+record's gradient with it. The ascents of a round move y by noise of variance
 inner_steps·(η_y σ0 C0/(q n))² in each of d_y coordinates, and smoothness_y passes it on to the gradient in x. These are
 the queries' weights, with `dimension_ratio` = d_y/d_x. (A best response moves y by its noise once, with clip_y standing
 for its threshold.)
@@ -35,7 +36,9 @@ Other ascents. "best_response" asks for the statistic of the problem's closed-fo
 for problems whose records do not meet y: the ascent asks nothing.
 """
 
+import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -45,7 +48,7 @@ import jax.numpy as jnp
 from gossamer import gradients, trees
 from gossamer.budget import Budget
 from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
-from gossamer.methods.sgda import check_ascent, condition_number, signal, whole
+from gossamer.methods.sgda import batch_for, check_ascent, condition_number, signal, whole
 from gossamer.oracle import Ask, Gradient, Value
 from gossamer.schedule import Query, Schedule
 
@@ -59,16 +62,6 @@ class PrivateDiffState(NamedTuple):
     y: PyTree
     before: PyTree
     estimate: PyTree
-
-
-@dataclass(frozen=True)
-class _Harmonic:
-    """The step size 1/(μ(i + 1)) of ascent step i = 0, 1, …."""
-
-    strong_concavity: float
-
-    def __call__(self, i: jax.Array) -> jax.Array:
-        return 1.0 / (self.strong_concavity * (i + 1.0))
 
 
 @dataclass(frozen=True)
@@ -120,14 +113,28 @@ class PrivateDiff(Method):
     def for_problem(
         cls, n: int, d: int, smoothness: float, strong_concavity: float, budget: Budget, **options: Any
     ) -> "PrivateDiff":
-        """Return the settings of Theorem 6, with 1 for the constants and logarithms that it hides.
+        """Return the settings of Theorems 5 and 6. The noise is calibrated as always, not by Theorem 5.
 
-        With s = nε/√(d ln(1/δ)): R = max(l s^(4/3), l² s^(2/3)) rounds, a refresh every T = s^(−2/3) R of them,
-        T2 = max(s^(4/3), T R s^(−2/3)) ascent steps with η_{y_i} = 1/(μi), batches of s^(4/3), and
-        η_x = min(1/(2L), s/(2L√(2TR))) with L = l + κl, κ = l/μ. Counts are rounded to the nearest whole number of at
-        least 1 (a period of at most R, a batch of at most n). The threshold of a difference is l(‖Δx‖ + ‖Δy‖), which an
-        l-smooth loss of one record never exceeds; the floor is a millionth of clip_x. The noise is calibrated as
-        always, not by Theorem 5.
+        With s = nε/√(d ln(1/δ)), κ = l/μ and L = l + κl: R = max(l s^(4/3), l² s^(2/3)) rounds, a refresh every
+        T = s^(−2/3) R of them from s^(4/3) records, η_x = min(1/(2L), 1/(2 C2 σ√T)), and an equal share of the budget
+        for each of the k kinds of query, so that noise is in proportion to rate·√count (Theorem 5). Counts are rounded
+        to the nearest whole number of at least 1 (a period of at most R, a batch of at most n).
+
+        What the theorems leave open or we choose otherwise:
+
+        * Hidden constants and logarithms are 1, but for η_x. There σ = 2√(2kR)/s (half of it for neighbours by adding
+          or removing) is the leading term of the noise of one difference, all d coordinates, for each unit of its
+          threshold. The proof has √(2T) for √T: it counts T differences in every estimate, where T/2 is the average.
+        * A difference asks T records. Its sampling error is then at most l‖Δx‖/√T, and that of all differences of a
+          period η_x l‖v‖, below the noise that η_x allows for. Samples are larger where T or s^(4/3) is below
+          n√(ε/(4·count)), since Theorem 5 needs ε < c m²·count/n².
+        * T2 = ⌈κ⌉ ascent steps of 1/l (or one best response), not s^(4/3) steps of 1/(μi), which make good for any
+          start: y starts at the last round's, and y*(x) has moved by at most κη_x‖v‖ since. ⌈κ⌉ steps shrink a distance
+          by e, so the gradient in x is off by at most lκη_x‖v‖/(e − 1) < 0.3‖v‖. More would not make y less noisy:
+          each is a query, and all share one budget. Where records meet y it is known up to √R/s = s^(−1/3) in a round,
+          and the theorem's rate, whose ascent is not private as printed, is not to be had.
+        * The threshold of a difference is l(‖Δx‖ + ‖Δy‖), which no l-smooth loss exceeds, and l‖Δx‖ if records do not
+          meet y; so C2 in η_x is L, and l. The floor is a millionth of clip_x.
 
         Args:
           n: number of records.
@@ -137,22 +144,30 @@ class PrivateDiff(Method):
           budget: what may be spent; ε must be finite.
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
-        s, large = signal(n, d, budget), smoothness * (1 + condition_number(smoothness, strong_concavity))
+        s, condition = signal(n, d, budget), condition_number(smoothness, strong_concavity)
         rounds = whole(max(smoothness * s ** (4 / 3), smoothness**2 * s ** (2 / 3)))
         period = whole(s ** (-2 / 3) * rounds, rounds)
+        fresh, carried = gradients.refreshes(rounds, period)
+        ascent = options.get("ascent", cls.ascent)
+        kinds, change = (2, smoothness) if ascent == "public" else (3, smoothness * (1 + condition))
+        sensitivity = 2 if budget.neighbors == "replace_one" else 1
+        noise = sensitivity * math.sqrt(2 * kinds * rounds) / s
         theory = dict(
             steps=rounds,
             period=period,
-            inner_steps=whole(max(s ** (4 / 3), period * rounds * s ** (-2 / 3))),
-            batch_size=whole(s ** (4 / 3), n),
-            learning_rate_x=min(1 / (2 * large), s / (2 * large * (2 * period * rounds) ** 0.5)),
-            learning_rate_y=_Harmonic(strong_concavity),
+            inner_steps=1 if ascent == "best_response" else math.ceil(condition),
+            batch_size=batch_for(s ** (4 / 3), fresh, n, budget),
+            difference_batch_size=batch_for(period, max(1, carried), n, budget),
+            learning_rate_x=min(0.5 / (smoothness * (1 + condition)), 0.5 / (change * noise * math.sqrt(period))),
+            learning_rate_y=1 / smoothness,
             smoothness_x=smoothness,
             smoothness_y=smoothness,
             clip_floor=1e-6 * options.get("clip_x", cls.clip_x),
             output="random",
         )
-        return cls(**{**theory, **options})
+        method = cls(**{**theory, **options})
+        equal = tuple(query.rate * math.sqrt(query.count) for query in method.schedule(n))
+        return method if "noise" in options else dataclasses.replace(method, noise=equal)
 
     def check(self) -> None:
         """Refuse an unknown ascent and a best response in several steps besides what every method refuses."""
@@ -183,11 +198,13 @@ class PrivateDiff(Method):
             queries.append(Query("ascent", self.steps * self.inner_steps, rate, clip=clip, weight=weight))
         queries.append(Query("gradient", fresh, rate, clip=f"{self.clip_x:g}", weight=(self.clip_x / rate) ** 2))
         if carried:
-            change = self.smoothness_x * eta_x * self.clip_x + self.smoothness_y * step_y * self.inner_steps
+            change, rule = self.smoothness_x * eta_x * self.clip_x, f"{self.smoothness_x:g}‖Δx‖"
+            if self.ascent != "public":
+                change += self.smoothness_y * step_y * self.inner_steps
+                rule += f" + {self.smoothness_y:g}‖Δy‖"
             typical = min(2 * self.clip_x, change + self.clip_floor)
-            rule = f"{self.smoothness_x:g}‖Δx‖ + {self.smoothness_y:g}‖Δy‖ + {self.clip_floor:g}"
             weight = (self.period - 1) / 2 * (typical / difference_rate) ** 2
-            clip = f"min({2 * self.clip_x:g}, {rule})"
+            clip = f"min({2 * self.clip_x:g}, {rule} + {self.clip_floor:g})"
             queries.append(Query("difference", carried, difference_rate, clip=clip, weight=weight))
         return declare(self.noise, *queries)
 
