@@ -55,7 +55,8 @@ def test_episodes_and_their_transitions_hold_the_same():
 def test_the_command_writes_table_curves_and_certificates(tmp_path, monkeypatch):
     pytest.importorskip("gymnasium", reason="needs gossamer[rl]")
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")
-    monkeypatch.setattr(td, "UNITS", (td.Unit("transition", False, 4, 32, 0.05),))
+    monkeypatch.setattr(td, "UNITS", (td.Unit("transition", 4, 32, 0.05, 0.05),))
+    monkeypatch.setattr(td, "LOOKS", 2)
     td.main(Settings(None, tmp_path, quick=True))
     text = (tmp_path / "td.md").read_text(encoding="utf-8")
     assert "| CartPole-v1 | transition |" in text and "non-private look" in text
@@ -64,3 +65,23 @@ def test_the_command_writes_table_curves_and_certificates(tmp_path, monkeypatch)
     certificate = gs.Certificate.from_json(path.read_text(encoding="utf-8"))
     assert certificate.epsilon == 1.0
     assert certificate.verify()
+
+
+def test_the_table_says_where_private_diff_ends_below(tmp_path):
+    def curve(*last):
+        return np.array([[1.0, value] for value in last])
+
+    def cases(unit, sgda, private_diff):
+        ends = {"SGDA": sgda, "PrivateDiff": private_diff}
+        return {td.Case("Acrobot-v1", unit, 1.0, name): curve(*end) for name, end in ends.items()}
+
+    curves = cases("transition", (0.4, 0.6), (0.2, 0.3)) | cases("episode", (0.4, 0.6), (0.1, 0.5))
+    td.write(Settings(None, tmp_path), curves, {("Acrobot-v1", unit): 7 for unit in ("transition", "episode")}, 2)
+    rows = [line.split(",") for line in (tmp_path / "td.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert [(row[1], row[4], row[-1]) for row in rows] == [
+        ("transition", "SGDA", ""),
+        ("transition", "PrivateDiff", "both"),
+        ("episode", "SGDA", ""),
+        ("episode", "PrivateDiff", "mean"),
+    ]
+    assert float(rows[1][6]) == pytest.approx(0.25) and float(rows[1][7]) == pytest.approx(0.005)

@@ -11,6 +11,11 @@ critic; so x is the critic and y the generator, with the sign of the value turne
 over the generator) carries differences along for the player who needs no query, and adds noise to the critic's
 ascent as a whole; here its rounds are `inner_steps` public steps of the generator and one step of the critic, along a
 gradient that "gradient" and "difference" queries make up and the public term completes.
+
+Both sides of the scales. What a record says about the critic is clipped. If what a fake says is not, the fakes outweigh
+the records as soon as gradients exceed the threshold: the critic's gradient is not zero where fakes and records are
+alike, and the critic runs away. With `clip`, set to the method's `clip_x`, a fake's gradient in the critic is clipped
+in the same way: not for privacy, since fakes are public, but to compare like with like.
 """
 
 from collections.abc import Callable
@@ -21,7 +26,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gossamer import trees
 from gossamer.objectives.minimax import Minimax
+from gossamer.oracle.clipping import clipped_sum
 
 PyTree = Any
 
@@ -32,6 +39,7 @@ def wgan(
     latent: int,
     penalty: float,
     fakes: int = 256,
+    clip: float | None = None,
 ) -> Minimax:
     """Return the game of a critic and a generator; start from `init=(critic's parameters, generator's parameters)`.
 
@@ -43,13 +51,16 @@ def wgan(
       latent: the dimension of the generator's standard normal noise.
       penalty: λ, of the critic's squared norm.
       fakes: how many fake records estimate the public term in each step.
+      clip: bound on one fake's gradient in the critic; the method's `clip_x`, or None if that one never binds.
     """
     for name, number in (("latent", latent), ("fakes", fakes)):
         if not (isinstance(number, int) and number >= 1):
             raise ValueError(f"{name} = {number!r} must be a whole number of at least 1.")
     if not 0 <= penalty < float("inf"):
         raise ValueError(f"penalty = {penalty!r} must be a finite number of at least 0.")
-    public = _Fakes(generator, critic, latent, float(penalty), fakes)
+    if clip is not None and not 0 < clip < float("inf"):
+        raise ValueError(f"clip = {clip!r} must be a finite number above 0: the method's clip_x; or None.")
+    public = _Fakes(generator, critic, latent, float(penalty), fakes, clip)
     return Minimax(_Real(critic), public=public, private_blocks=("x",))
 
 
@@ -72,9 +83,19 @@ class _Fakes:
     latent: int
     penalty: float
     count: int
+    clip: float | None
 
     def __call__(self, x: PyTree, y: PyTree, key: jax.Array) -> jax.Array:
-        noise = jax.random.normal(key, (self.count, self.latent))
-        values = jax.vmap(lambda z: self.critic(x, self.generator(y, z)))(noise)
-        weights = jax.tree.leaves(eqx.filter(x, eqx.is_inexact_array))
-        return jnp.mean(values) + self.penalty * sum(jnp.sum(leaf**2) for leaf in weights)
+        fakes = jax.vmap(lambda z: self.generator(y, z))(jax.random.normal(key, (self.count, self.latent)))
+        weights, rest = eqx.partition(x, eqx.is_inexact_array)
+        penalty = self.penalty * trees.dot(weights, weights)
+        if self.clip is None:
+            return self._mean(weights, rest, fakes) + penalty
+        # The same value; its gradient in the critic is that of the second term, the mean of clipped gradients.
+        fixed, shown = jax.lax.stop_gradient((weights, fakes))
+        slope = clipped_sum(lambda w, fake: self.critic(eqx.combine(w, rest), fake), fixed, shown, self.clip)
+        moved = jax.tree.map(jnp.subtract, weights, fixed)
+        return self._mean(fixed, rest, fakes) + trees.dot(slope, moved) / self.count + penalty
+
+    def _mean(self, weights: PyTree, rest: PyTree, fakes: PyTree) -> jax.Array:
+        return jnp.mean(jax.vmap(lambda fake: self.critic(eqx.combine(weights, rest), fake))(fakes))
