@@ -3,6 +3,7 @@
 from gossamer.datasets.adult import GroupedTable, adult
 from gossamer.datasets.census import census
 from gossamer.datasets.covertype import covertype
+from gossamer.datasets.edges import edges
 from gossamer.datasets.images import Images, fashion_mnist, mnist
 from gossamer.datasets.tables import Split, Table, breast_cancer
 
@@ -15,6 +16,7 @@ __all__ = [
     "breast_cancer",
     "census",
     "covertype",
+    "edges",
     "fashion_mnist",
     "mnist",
 ]

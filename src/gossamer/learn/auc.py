@@ -5,7 +5,6 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -105,7 +104,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         x, _ = trainer._train(
             problem,
             (rows, labels),
-            self._start(rows.shape[1], hidden),
+            self._start(problem, rows.shape[1], hidden),
             leaks,
             default=lambda budget: default_method(len(rows), bool(hidden)),
         )
@@ -160,12 +159,11 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.positive_share_ = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
         return trainer, certificate
 
-    def _start(self, inputs: int, hidden: tuple[int, ...]) -> Any:
+    def _start(self, problem: objectives.Minimax, inputs: int, hidden: tuple[int, ...]) -> Any:
         """Return a network whose scores are all ½, and the saddle point there: a = b = ½, α = 1."""
         seed = self._seed()
         key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
-        half, one = jnp.float32(0.5 / _SCALAR_SCALE), jnp.float32(1.0 / _SCALAR_SCALE)
-        return {"model": init_mlp(key, inputs, hidden), "a": half, "b": half}, one
+        return objectives.auc_init(problem, init_mlp(key, inputs, hidden), score=0.5)
 
 
 def compose(bought: Certificate, training: Certificate, epsilon: float) -> Certificate:

@@ -1,4 +1,4 @@
-"""A multilayer perceptron with one output: a hashable function over a tuple of layers."""
+"""A multilayer perceptron: a hashable function over a tuple of layers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ _GAINS = {"relu": 2.0**0.5, "tanh": 1.0}
 
 @dataclass(frozen=True)
 class MLP:
-    """Returns the score of one row of features: `MLP("relu")(layers, features)` → scalar.
+    """Returns the score of one row of features: `MLP("relu")(layers, features)` → scalar, for layers with one output.
 
     Two with the same settings are equal, so that a loss made of one compiles once.
 
@@ -32,17 +32,41 @@ class MLP:
 
     def __call__(self, layers: PyTree, features: jax.Array) -> jax.Array:
         """Return the score."""
+        score = self.outputs(layers, features)[0]
+        return jax.nn.sigmoid(score) if self.sigmoid else score
+
+    def outputs(self, layers: PyTree, features: jax.Array) -> jax.Array:
+        """Return all outputs of the last layer, as they are."""
         *hidden, last = layers
         for layer in hidden:
             features = ACTIVATIONS[self.activation](features @ layer["weights"] + layer["bias"])
-        score = (features @ last["weights"] + last["bias"])[0]
-        return jax.nn.sigmoid(score) if self.sigmoid else score
+        return features @ last["weights"] + last["bias"]
 
 
-def init_mlp(key: jax.Array, inputs: int, hidden: tuple[int, ...], activation: str = "relu") -> PyTree:
-    """Return random layers from `inputs` features through `hidden` sizes to one score; no hidden size: a linear model.
+@dataclass(frozen=True)
+class CrossEntropy:
+    """The loss −ln p of a record `(features, label)`, p the probability that a network gives to its label.
 
-    The last layer is zero, so that every record has the same score at first, and the first gradients are about
+    With one output labels are 0 and 1 and the output is the log-odds of 1; with k outputs labels are 0, …, k − 1.
+    """
+
+    network: MLP = MLP()
+
+    def __call__(self, layers: PyTree, record: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """Return the loss of one record."""
+        features, label = record
+        outputs = self.network.outputs(layers, features)
+        if outputs.size == 1:
+            return jax.nn.softplus(outputs[0]) - label * outputs[0]
+        return -jnp.sum(jax.nn.one_hot(label, outputs.size) * jax.nn.log_softmax(outputs))
+
+
+def init_mlp(
+    key: jax.Array, inputs: int, hidden: tuple[int, ...], activation: str = "relu", outputs: int = 1
+) -> PyTree:
+    """Return random layers from `inputs` features through `hidden` sizes to the outputs; no hidden size: linear.
+
+    The last layer is zero, so that every record has the same outputs at first, and the first gradients are about
     the records and not about the starting point.
     """
     sizes = (inputs, *hidden)
@@ -51,4 +75,4 @@ def init_mlp(key: jax.Array, inputs: int, hidden: tuple[int, ...], activation: s
         {"weights": _GAINS[activation] * jax.random.normal(k, (m, k_out)) / m**0.5, "bias": jnp.zeros(k_out)}
         for k, m, k_out in zip(keys, sizes, hidden, strict=False)
     ]
-    return (*layers, {"weights": jnp.zeros((sizes[-1], 1)), "bias": jnp.zeros(1)})
+    return (*layers, {"weights": jnp.zeros((sizes[-1], outputs)), "bias": jnp.zeros(outputs)})

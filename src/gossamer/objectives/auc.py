@@ -55,15 +55,16 @@ def auc(score: Score, positive_share: float, margin: float = 1.0, scalar_scale: 
     return Minimax(loss, constraint_y=Box(0.0, None), best_response=_AUCResponse(loss))
 
 
-def auc_init(problem: Minimax, model: PyTree) -> tuple[dict[str, PyTree], jax.Array]:
-    """Return the pair (x0, y0) for a problem of `auc` that starts from this model, with a = b = 0 and α = m.
+def auc_init(problem: Minimax, model: PyTree, score: float = 0.0) -> tuple[dict[str, PyTree], jax.Array]:
+    """Return the pair (x0, y0) for a problem of `auc` that starts from this model, with a = b = `score` and α = m.
 
-    That is the best response to a model which does not tell the classes apart yet. From α = 0 the model would first
-    be pushed towards a constant score, and it may stay there.
+    That is the saddle point of a model which gives every record this score (½ for a sigmoid of 0), and so does not tell
+    the classes apart yet. From α = 0 the model would first be pushed towards a constant score, and it may stay there.
     """
-    assert problem.best_response is not None
+    assert isinstance(problem.best_response, _AUCResponse)
     alpha = problem.best_response.solve(jnp.zeros(()))
-    return {"model": model, "a": jnp.zeros(()), "b": jnp.zeros(())}, alpha
+    scaled = jnp.float32(score / problem.best_response.loss.scale)
+    return {"model": model, "a": scaled, "b": scaled}, alpha
 
 
 def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:
