@@ -54,12 +54,15 @@ def make_secrets(
 
 def start(method: Method, problem: Any, params: PyTree, door: Door, key: jax.Array, memory: PyTree = None) -> Carry:
     """Return a run before its first step."""
+    state = method.init(problem, params)
     return Carry(
         t=jnp.int32(0),
-        state=method.init(problem, params),
+        state=state,
         ledger=Ledger.empty(door.schedule, memory),
         choice=output.first_choice(params, method.steps, key),
-        history={"gradient_norm": jnp.full(method.steps, jnp.nan, jnp.float32)},
+        history={
+            name: jnp.full(method.steps, jnp.nan, jnp.float32) for name in ("gradient_norm", *method.public(state))
+        },
         finite=jnp.bool_(True),
     )
 
@@ -74,12 +77,13 @@ def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop:
         ask = Ask(oracle, carry.ledger)
         state, report = method.step(problem, ask, carry.state, carry.t)
         after = method.params(state)
+        row = {"gradient_norm": report.gradient_norm, **method.public(state)}
         return Carry(
             t=carry.t + 1,
             state=state,
             ledger=ask.ledger,
             choice=output.choose(method.output, carry.choice, carry.t, report.at, report.gradient_norm, after),
-            history={"gradient_norm": carry.history["gradient_norm"].at[carry.t].set(report.gradient_norm)},
+            history={name: carry.history[name].at[carry.t].set(value) for name, value in row.items()},
             finite=trees.all_finite(after),
         )
 

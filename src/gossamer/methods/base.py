@@ -75,6 +75,10 @@ class Method(ABC):
     def params(self, state: State) -> PyTree:
         """Return the current iterate."""
 
+    def public(self, state: State) -> dict[str, jax.Array]:
+        """Return other public numbers of a state, such as a dual variable: columns of the history."""
+        return {}
+
 
 _WHOLE = ("steps", "batch_size", "period", "inner_steps")
 _BOUNDS = {

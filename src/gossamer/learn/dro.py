@@ -1,0 +1,274 @@
+"""Private classifiers for the worst case, of records that are hard or of groups, in the clothes of scikit-learn."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from gossamer import methods, objectives
+from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.methods.base import Method
+from gossamer.models import CrossEntropy, init_mlp
+
+_STRONG_CONCAVITY = 1.0
+_LEAST_RECORDS = 1500
+"""A group of this many, divided by ε, can be told from noise."""
+
+
+class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
+    """A linear or neural classifier that is trained for a worst case instead of the average, within a privacy budget.
+
+    Without groups it minimises `gs.DRO`: the mean loss under the worst distribution near that of the records, which
+    puts more weight on those that the model gets wrong. With `fit(X, y, groups=...)` it minimises `gs.GroupDRO`: the
+    loss of the group that has the largest.
+
+    *Fairness.* Training for the worst group lowers the largest of the groups' mean losses on the training records, as
+    far as noise lets it. It promises no equal treatment, no equal error rates of one kind (such as the share of
+    positives that are found), nothing about groups that were not named or about people inside a group, and nothing on
+    records from elsewhere; other groups, and the average, may lose. A record's group is part of the record and is
+    protected like the rest of it. That protection is also the limit: a group of few records cannot be told from noise,
+    whatever its weight, so that one of fewer than about 1500/ε records counts for less. Scores on private records,
+    those of `worst_group_score` above all, are not private: the score of a group of ten says much about each of them.
+
+    Args:
+      epsilon: ε of the guarantee.
+      delta: δ; None takes n ** -1.1.
+      divergence: how far a distribution is from that of the records, such as `gs.KLCVaR(0.1)`; None takes
+        `gs.ChiSquare()`, and `gs.KL()` if there is a radius.
+      penalty: λ, the price of one unit of divergence: the smaller, the more the worst case may differ. None takes 1.
+      radius: the most divergence that is allowed, in place of a penalty.
+      groups: the public names of the groups. None reads them from what `fit` is given, which leaks, and warns.
+      group_shares: the public share of records in each group, in the order of `groups`; they need not be exact. None
+        computes them from what `fit` is given, which leaks, and warns.
+      hidden_layer_sizes: sizes of ReLU layers between rows and scores; () is a linear model.
+      data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
+        by it. None reads the largest norm from the data, which leaks, and warns.
+      classes: the public list of labels. None reads it from the data, which leaks, and warns.
+      method: how to train: `gs.methods.DoubleSpider(...)` for a penalty, `RecursiveSpider(...)` for a radius,
+        `SGDA(...)` or `PrivateDiff(...)` for groups; None takes settings that suit scaled rows.
+      neighbors: "replace_one" or "add_remove".
+      random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
+      progress: whether to show a progress bar.
+
+    Attributes:
+      classes_: labels, sorted.
+      groups_: names of the groups, if it was fitted with groups.
+      group_weights_: the last weight of each group's loss, in the order of `groups_`: where the worst case was.
+      layers_: private weights and biases, for rows divided by `data_norm_`.
+      certificate_: the privacy certificate of the fit.
+      history_: public values, one per step.
+
+    Example:
+      >>> from sklearn.datasets import make_classification
+      >>> X, y = make_classification(2000, random_state=0)
+      >>> model = PrivateDROClassifier(epsilon=1.0, data_norm=10.0, classes=[0, 1]).fit(X, y)
+      >>> model.certificate_.epsilon
+      1.0
+    """
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=None,
+        *,
+        divergence=None,
+        penalty=None,
+        radius=None,
+        groups=None,
+        group_shares=None,
+        hidden_layer_sizes=(),
+        data_norm=None,
+        classes=None,
+        method=None,
+        neighbors="replace_one",
+        random_state=None,
+        progress=False,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.divergence = divergence
+        self.penalty = penalty
+        self.radius = radius
+        self.groups = groups
+        self.group_shares = group_shares
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.data_norm = data_norm
+        self.classes = classes
+        self.method = method
+        self.neighbors = neighbors
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, groups: Any = None, **unsupported: Any) -> "PrivateDROClassifier":
+        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: rows.
+          y: labels.
+          groups: the group of each row, for the worst group's risk; None: that of the divergence.
+          unsupported: refused.
+        """
+        self._refuse(unsupported)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        read = {"data_norm": "the largest row norm", "classes": "the set of labels"}
+        if groups is not None:
+            read |= {"groups": "the set of groups", "group_shares": "the share of rows in each group"}
+        leaks = self._warn_of_leaks(**read)
+        self.classes_, targets = encode_labels(y, self.classes)
+        rows, self.data_norm_ = scale_rows(X, self.data_norm)
+        binary = len(self.classes_) == 2
+        labels = targets.astype(np.float32 if binary else np.int32)
+        start = self._start(rows.shape[1], 1 if binary else len(self.classes_))
+        if groups is None:
+            params = self._fit_records(rows, labels, start, leaks)
+        else:
+            params = self._fit_groups(rows, labels, groups, start, leaks)
+        self.layers_ = [{name: np.asarray(leaf, np.float64) for name, leaf in layer.items()} for layer in params]
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores: shape (n,) for two classes, else (n, k)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        # As in training, a longer row is shortened to the bound.
+        signal = scale_rows(X, self.data_norm_)[0].astype(np.float64)
+        *hidden, last = self.layers_
+        for layer in hidden:
+            signal = np.maximum(signal @ layer["weights"] + layer["bias"], 0.0)
+        scores = signal @ last["weights"] + last["bias"]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, in the order of `classes_`; about the worst case, so NOT calibrated."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        return special.softmax(scores, axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable label of each row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
+
+    def worst_group_score(self, X: Any, y: Any, groups: Any) -> float:
+        """Return the lowest accuracy over the groups of these rows. Not private."""
+        groups = column_or_1d(groups)
+        check_consistent_length(X, y, groups)
+        right = self.predict(X) == np.asarray(y)
+        return float(min(right[groups == group].mean() for group in np.unique(groups)))
+
+    def _start(self, inputs: int, outputs: int) -> Any:
+        """Return a network that gives every class the same probability."""
+        seed = self._seed()
+        key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
+        return init_mlp(key, inputs, tuple(self.hidden_layer_sizes), outputs=outputs)
+
+    def _fit_records(self, rows: np.ndarray, labels: np.ndarray, start: Any, leaks: tuple[str, ...]) -> Any:
+        """Return private layers for the worst distribution near that of the records."""
+        for name in ("groups", "group_shares"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} was given, but fit was not told the group of each row. Call "
+                    f"fit(X, y, groups=...), or leave {name} out."
+                )
+        divergence = self.divergence
+        if divergence is None:
+            divergence = objectives.ChiSquare() if self.radius is None else objectives.KL()
+        problem = objectives.DRO(CrossEntropy(), divergence, self.penalty, self.radius)
+        return self._train(
+            problem, (rows, labels), start, leaks, default=lambda budget: default_method(len(rows), problem, start)
+        )
+
+    def _fit_groups(self, rows: np.ndarray, labels: np.ndarray, groups: Any, start: Any, leaks: tuple[str, ...]) -> Any:
+        """Return private layers for the worst group."""
+        for name in ("divergence", "penalty", "radius"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} does not go with groups: the worst case is over groups, or over "
+                    f"distributions near that of the records. Leave out {name}, or groups in fit."
+                )
+        check_consistent_length(rows, groups)
+        self.groups_, indices = encode_groups(groups, self.groups)
+        shares = self._shares(indices)
+        problem = objectives.GroupDRO(CrossEntropy(), len(shares), shares, strong_concavity=_STRONG_CONCAVITY)
+        params, weights = self._train(
+            problem,
+            (rows, labels, indices),
+            (start, jnp.full(len(shares), 1 / len(shares))),
+            leaks,
+            default=lambda budget: default_grouped(len(rows), shares, bool(self.hidden_layer_sizes)),
+        )
+        self.group_weights_ = np.asarray(weights, np.float64)
+        return params
+
+    def _shares(self, indices: np.ndarray) -> tuple[float, ...]:
+        """Return the shares of the groups, raised to what noise lets see."""
+        k = len(self.groups_)
+        given = self.group_shares
+        shares = np.bincount(indices, minlength=k) / len(indices) if given is None else np.asarray(given, np.float64)
+        if shares.shape != (k,) or not (shares >= 0).all() or not math.isclose(shares.sum(), 1.0, abs_tol=1e-2):
+            raise ValueError(
+                f"group_shares = {given!r} must be {k} numbers of at least 0 that add up to 1, in the order of "
+                f"groups = {self.groups_.tolist()}."
+            )
+        # A budget that makes no sense is refused later, with its own words.
+        least = max(1.0, _LEAST_RECORDS / max(self.epsilon, 1e-9)) / len(indices)
+        raised = np.maximum(shares, min(1 / k, least))
+        return tuple((raised / raised.sum()).tolist())
+
+
+def encode_groups(groups: Any, names: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public names, or those found if None, and each row's index among them."""
+    groups = column_or_1d(groups)
+    names = np.unique(groups) if names is None else np.asarray(names)
+    if names.ndim != 1 or len(np.unique(names)) != len(names) or len(names) < 2:
+        raise ValueError(f"groups = {names.tolist()!r} must be a list of two or more different names.")
+    match = groups[:, None] == names
+    if not match.any(axis=1).all():
+        raise ValueError(
+            f"fit was given rows of groups outside groups = {names.tolist()}. Add those groups or drop the rows."
+        )
+    return names, match.argmax(axis=1).astype(np.int32)
+
+
+def default_method(n: int, problem: objectives.DRO, start: Any) -> Method:
+    """Return the training method without groups, for rows of norm at most 1: every step asks all records.
+
+    A penalty of λ makes the gradient in x about 1 + 1/λ times as curved as that of the mean loss, and curves the dual
+    by 1/λ. The dual starts at the loss of a model that knows nothing. `clip` lets hard records weigh more than others,
+    and bounds how much: beyond 1 the noise costs more than their weight brings.
+    """
+    common: Any = dict(steps=200, period=1, clip=1.0, batch_size=n)
+    rate = 8.0 if len(start) == 1 else 2.0
+    if problem.penalty is None:
+        assert problem.radius is not None
+        largest = max(5.0, 2 * math.exp(problem.radius))
+        return methods.RecursiveSpider(**common, learning_rate=rate, largest_weight=largest)
+    return methods.DoubleSpider(
+        **common,
+        learning_rate=2 * rate / (1 + 1 / problem.penalty),
+        learning_rate_dual=problem.penalty / 2,
+        initial_dual=math.log(max(2, start[-1]["bias"].size)),
+        dimension_ratio=1 / sum(leaf.size for leaf in jax.tree.leaves(start)),
+    )
+
+
+def default_grouped(n: int, shares: tuple[float, ...], network: bool) -> Method:
+    """Return the training method for groups, for rows of norm at most 1: every step asks all records.
+
+    Losses of up to 1 count in full in every group; momentum makes up for few steps, of which each costs noise.
+    """
+    return methods.SGDA(
+        steps=100,
+        learning_rate_x=1.0 if network else 4.0,
+        learning_rate_y=0.1,
+        clip_x=1.0,
+        clip_y=1 / min(shares),
+        batch_size=n,
+        momentum=0.8,
+    )

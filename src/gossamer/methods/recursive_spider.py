@@ -1,0 +1,261 @@
+"""DP Recursive-SPIDER: DRO over a KL ball, with every mean relative to a public level (paper DRO, Algorithm 3).
+
+    name here            paper    meaning
+    steps                T        iterations
+    period               q        steps between refreshes
+    learning_rate        η        step size of x
+    learning_rate_dual   η        step size of λ, relative to λ and ρ
+    clip                 C1       bound on one record's ĝ∇ℓ
+    largest_weight       W        bound on one record's ĝ, which sets the thresholds of both scalars (C3, C5)
+    smoothness           C2, C4   how fast a record's loss, and its gradient relative to `clip`, change with x
+    smoothness_dual      C2, C4   how fast a record's exponent a changes with ln λ
+    momentum             1 − β    weight of the previous s in the new one
+    batch_size           b2, b4   expected size of the sample of a difference
+    refresh_batch_size   b1, b3   expected size of the sample of a refresh; None: all records
+                         ρ, λ0    the problem's `radius` and `smallest_penalty`
+
+With g = exp(ℓ(x; z)/λ) the objective is λ ln E[g] + λρ. For λ = 10⁻³ and ℓ > 0.09 g overflows float32, so it is
+measured in units of its last private estimate. Let that be e^{c/λ}: the level c is the loss of a record of weight 1, a
+public number. With a = (ℓ − c)/λ and ĝ = min(e^a, W), three means are enough, of the size of 1 however small λ is:
+
+    s = E[ĝ],   v = E[ĝ∇ℓ],   u = E[ĝ ln ĝ];      z_x = v/s,   z_λ = ρ − (u/s − ln s)
+
+Up to the cap, v and u are the paper's E[∇_x g] and E[∂_λ g] in these units, times λ and centred at c. z_x is its
+(λ/s)·v, the mean of ∇ℓ under the tilted distribution p ∝ ĝ, and z_λ its (λ/s)·u + ln s + ρ, since u/s − ln s = KL(p,
+1/n). A step ends with s as the new unit: v ← v/s, u ← u/s − ln s, c ← c + λ ln s. The first c is 0, the smallest
+possible: weights that are all at the cap are uniform, while weights far below it would drown in the noise.
+
+Privacy. Every step asks one joint query about (x_t, λ_t), with c known: at a refresh "gradient", Q(ĝ∇ℓ, ĝ ln ĝ, ĝ),
+and else "difference", Q(ĝ_t∇ℓ_t − ĝ_{t−1}∇ℓ_{t−1}, ĝ_t ln ĝ_t − ĝ_{t−1} ln ĝ_{t−1}, ĝ_t − (1 − β)ĝ_{t−1}), each pair
+at the same record. x, λ, c and the thresholds are functions of earlier answers, so h is a function of one record and
+of private values, and each block is clipped record by record: it is the door's joint query, and the schedule is the
+whole cost. The cut of ℓ at B and the cap W are part of h (the gradient is that of the cut loss); clipping comes after
+them, so the proof needs neither. A block that is not finite counts as zero. Thresholds are (C, max(1/e, W ln W), W) at
+a refresh, as −1/e ≤ w ln w. Between, with r = (smoothness·‖Δx‖ + smoothness_dual·|Δλ|)/λ_t, the first two are
+multiplied by min(2, r) and the last by β + (1 − β)·min(1, r). A level taken from the records, such as their largest
+loss, would not be private.
+
+What differs from print. (a) Lines 13 and 14 lack "+ v_{t−1}" and "+ u_{t−1}", which the analysis has. (b) Line 16
+prints w_t twice, where Lemma 8 has w_{t+1} and w_t, and draws one record for it; here the same sample serves all
+three. (c) s is asked afresh at a refresh (β_t = 1). (d) The level, the cap and the cut, without which there is
+overflow. What a record at the cap contributed is carried along as if the cap had moved with the level, until the next
+refresh. (e) λ starts at B/√(8ρ), above which no λ is best, and moves by η_λ·λ·z_λ/ρ, by half at most: the curvature in
+λ is about 2ρ/λ, so such a step suits every λ and ρ. It stays above smoothness·‖x_{t+1} − x_t‖, besides λ0: else
+exponents would change by more than 1 in a step, and what is carried along would mean nothing. (f) s is kept above 1/e
+for the same reason, and c in [0, B]. (e) and (f) are post-processing.
+
+Split. The blocks of the joint query get noise by `noise_split`, for d coordinates and two scalars, each relative to
+its size: C, W ln W and W stand for 1, ln W and 1, because an error of s or u is one of the length of z_x, not of its
+direction. Between refreshes and differences it is as in `Spider`, with r taken for λ = 1 and a step of length η·C.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gossamer import gradients, trees
+from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.sgda import noise_split
+from gossamer.objectives.divergences import KLCVaR
+from gossamer.oracle import Ask, Difference, Gradient, Joint, Value
+from gossamer.schedule import Query, Schedule
+
+PyTree = Any
+_SMALLEST_SUM = math.exp(-1)
+_LONGEST_DUAL_STEP = 0.5
+
+
+class RecursiveSpiderState(NamedTuple):
+    """The iterates (x_t, λ_t), the pair before them, and what was learned about that pair, in units of its s."""
+
+    x: PyTree
+    dual: jax.Array
+    before: PyTree
+    dual_before: jax.Array
+    estimate: PyTree
+    """v/s, the mean of ∇ℓ under p."""
+    divergence: jax.Array
+    """u/s − ln s = KL(p, 1/n)."""
+    level: jax.Array
+    """c, the loss of a record of weight 1."""
+
+
+@dataclass(frozen=True)
+class RecursiveSpider(Method):
+    """DP Recursive-SPIDER for `gs.DRO(loss, gs.KL(), radius=...)`.
+
+    The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
+
+    Args:
+      steps: iterations T.
+      period: steps between refreshes; 1 refreshes always.
+      learning_rate: of x, a number or a function of the step.
+      learning_rate_dual: of λ, relative to λ and to the radius; below 1.
+      clip: bound on one record's gradient times its weight, so above that of the gradient.
+      largest_weight: W, bound on one record's weight n·p_i in the worst case.
+      smoothness: bound on how fast one record's loss changes with x, and its gradient relative to `clip`.
+      smoothness_dual: bound on how fast one record's exponent changes with ln λ.
+      momentum: in [0, 1]; the weight of the old s in the new one.
+      batch_size: expected number of records in a difference.
+      refresh_batch_size: expected number of records in a refresh; None asks all of them.
+      noise: relative noise of ("gradient", "difference"); None splits it automatically.
+      output: "last", "average", "random" or "smallest_gradient".
+    """
+
+    steps: int = 200
+    period: int = 2
+    learning_rate: LearningRate = 0.25
+    learning_rate_dual: LearningRate = 0.1
+    clip: float = 2.0
+    largest_weight: float = 5.0
+    smoothness: float = 1.0
+    smoothness_dual: float = 1.0
+    momentum: float = 0.9
+    batch_size: int = 256
+    refresh_batch_size: int | None = None
+    noise: tuple[float, ...] | None = None
+    output: str = "last"
+
+    problems: ClassVar[tuple[str, ...]] = ("DRO",)
+
+    def check(self) -> None:
+        """Refuse a momentum outside [0, 1] and a cap that no distribution meets besides what every method refuses."""
+        super().check()
+        if not 0 <= self.momentum <= 1:
+            raise ValueError(f"momentum = {self.momentum!r} must be in [0, 1].")
+        if not 1 < self.largest_weight < math.inf:
+            raise ValueError(f"largest_weight = {self.largest_weight!r} must be above 1, which is the mean weight.")
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse a penalised problem."""
+        if problem.radius is None:
+            raise ValueError(
+                f"penalty = {problem.penalty!r}: RecursiveSpider solves the KL ball, gs.DRO(..., gs.KL(), radius=...). "
+                "Use DoubleSpider for a penalised problem."
+            )
+        if not math.log(self.largest_weight) > problem.radius:
+            raise ValueError(
+                f"largest_weight = {self.largest_weight!r} must be above e^radius = {math.exp(problem.radius):.4g}: "
+                f"no distribution with smaller weights is at distance radius = {problem.radius!r}."
+            )
+
+    def schedule(self, n: int) -> Schedule:
+        """Return the refreshes and the differences."""
+        fresh, carried = gradients.refreshes(self.steps, self.period)
+        refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
+        rate = sampling_rate(self.batch_size, n)
+        clips = ", ".join(f"{clip:g}" for clip in self._clips())
+        gradient = Query("gradient", fresh, refresh_rate, clip=clips, weight=1 / refresh_rate**2)
+        if not carried:
+            return declare(self.noise, gradient)
+        shrink = min(2.0, self.smoothness * self.clip * float(rate_at(self.learning_rate, jnp.int32(0))))
+        difference = Query(
+            "difference",
+            carried,
+            rate,
+            clip=f"({clips}), the first two times min(2, r), the last times {1 - self.momentum:g} + {self.momentum:g}·"
+            f"min(1, r), r = ({self.smoothness:g}‖Δx‖ + {self.smoothness_dual:g}|Δλ|)/λ",
+            weight=max(1, self.period - 1) / 2 * (shrink / rate) ** 2,
+        )
+        return declare(self.noise, gradient, difference)
+
+    def init(self, problem: Any, params: PyTree) -> RecursiveSpiderState:
+        """Start with no estimates, which the first step refreshes, and with the mildest worst case."""
+        dual = jnp.float32(problem.largest_penalty)
+        zero = jnp.float32(0)
+        return RecursiveSpiderState(params, dual, params, dual, trees.zeros_like(params), zero, zero)
+
+    def step(
+        self, problem: Any, ask: Ask, state: RecursiveSpiderState, t: jax.Array
+    ) -> tuple[RecursiveSpiderState, Report]:
+        """Estimate s, v and u by one joint query; move x and λ; change the unit to s."""
+        v, u, s = self._estimates(problem, ask, state, t)  # Alg. 3, lines 4 to 16
+        s = jnp.maximum(s, _SMALLEST_SUM)
+        gradient, divergence = jax.tree.map(lambda leaf: leaf / s, v), u / s - jnp.log(s)
+        after = trees.add(state.x, gradient, -rate_at(self.learning_rate, t))  # lines 17 and 18
+        relative = rate_at(self.learning_rate_dual, t) * (1 - divergence / problem.radius)
+        dual = state.dual * (1 - jnp.clip(relative, -_LONGEST_DUAL_STEP, _LONGEST_DUAL_STEP))
+        smallest = jnp.maximum(problem.smallest_penalty, self.smoothness * trees.distance(after, state.x))
+        dual = jnp.clip(dual, smallest, problem.largest_penalty)
+        level = jnp.clip(state.level + state.dual * jnp.log(s), 0.0, problem.loss_bound)
+        state = RecursiveSpiderState(after, dual, state.x, state.dual, gradient, divergence, level)
+        return state, Report(state.before, trees.norm(gradient))
+
+    def _estimates(
+        self, problem: Any, ask: Ask, state: RecursiveSpiderState, t: jax.Array
+    ) -> tuple[PyTree, jax.Array, jax.Array]:
+        """Return v, u and s at (x_t, λ_t) in units of the last s."""
+        here, before = (state.x, state.dual), (state.before, state.dual_before)
+        record = _Record(problem, KLCVaR(1 / self.largest_weight), state.level)
+        clips = self._clips()
+        weights = noise_split((here[0], here[1], here[1]), (1.0, clips[1] / clips[2], 1.0))
+
+        def fresh(ask: Ask) -> tuple[PyTree, jax.Array, jax.Array]:
+            values = (Value(functools.partial(value, here)) for value in (record.entropy, record.weight))
+            (v, _), u, s = ask("gradient", Joint((Gradient(record.loss, here), *values)), clips, weights)
+            return v, u, s
+
+        def carried(ask: Ask) -> tuple[PyTree, jax.Array, jax.Array]:
+            moved = trees.distance(state.x, state.before)
+            moved_dual = jnp.abs(state.dual - state.dual_before)
+            r = (self.smoothness * moved + self.smoothness_dual * moved_dual) / state.dual
+            clip, clip_entropy, clip_weight = clips
+            thresholds = (
+                clip * jnp.minimum(2.0, r),
+                clip_entropy * jnp.minimum(2.0, r),
+                gradients.storm_clip(clip_weight, self.momentum, clip_weight * r),
+            )
+            parts = (
+                Difference(record.loss, here, before),
+                gradients.change(record.entropy, here, before),
+                gradients.change(record.weight, here, before, self.momentum),
+            )
+            (v, _), u, s = ask("difference", Joint(parts), thresholds, weights)
+            return trees.add(state.estimate, v), state.divergence + u, self.momentum + s
+
+        return fresh(ask) if min(self.period, self.steps) == 1 else ask.cond(t % self.period == 0, fresh, carried)
+
+    def _clips(self) -> tuple[float, float, float]:
+        """Return the thresholds of ĝ∇ℓ, ĝ ln ĝ and ĝ."""
+        largest = self.largest_weight
+        return self.clip, max(math.exp(-1), largest * math.log(largest)), largest
+
+    def params(self, state: RecursiveSpiderState) -> PyTree:
+        """Return x."""
+        return state.x
+
+    def public(self, state: RecursiveSpiderState) -> dict[str, jax.Array]:
+        """Return λ."""
+        return {"dual": state.dual}
+
+
+class _Record(NamedTuple):
+    """What one record is asked for at a point (x, λ), relative to the level c; ĝ is the weight of KL-CVaR."""
+
+    problem: Any
+    capped: KLCVaR
+    level: jax.Array
+
+    def exponent(self, point: tuple[PyTree, jax.Array], record: PyTree) -> jax.Array:
+        """Return a = (ℓ − c)/λ."""
+        x, penalty = point
+        return (self.problem.record_value(x, record) - self.level) / penalty
+
+    def loss(self, point: tuple[PyTree, jax.Array], record: PyTree) -> jax.Array:
+        """Return λψ*(a) with λ fixed: its gradient in x is ĝ∇ℓ."""
+        x, penalty = point
+        penalty = jax.lax.stop_gradient(penalty)
+        return penalty * self.capped.conjugate(self.exponent((x, penalty), record))
+
+    def weight(self, point: tuple[PyTree, jax.Array], record: PyTree) -> jax.Array:
+        """Return ĝ."""
+        return self.capped.weight(self.exponent(point, record))
+
+    def entropy(self, point: tuple[PyTree, jax.Array], record: PyTree) -> jax.Array:
+        """Return ĝ ln ĝ."""
+        a = jnp.minimum(self.exponent(point, record), self.capped.log_largest_weight)
+        return jnp.exp(a) * a
