@@ -4,13 +4,13 @@ Say what to minimise over a table of people's records, and a budget (ε, δ); ge
 what was promised, what was asked of the data, and under which assumptions.
 """
 
-from gossamer import audit, geometry, learn, methods, objectives
+from gossamer import audit, diagnostics, geometry, learn, methods, objectives
 from gossamer.accounting import AccountingError
 from gossamer.budget import Budget
 from gossamer.certificate import Certificate
 from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
 from gossamer.geometry import L1, L2, Box, ElasticNet, GroupLasso, L1Ball, L2Ball, Simplex
-from gossamer.objectives import ERM, Minimax
+from gossamer.objectives import DRO, ERM, KL, BlackBox, ChiSquare, CressieRead, GroupDRO, KLCVaR, Minimax
 from gossamer.oracle import Difference, Gradient, Joint, Value
 from gossamer.oracle.clipping import clipped_difference, clipped_sum
 from gossamer.oracle.clipping.ghost import explain_clipping
@@ -19,19 +19,26 @@ from gossamer.schedule import Query, Schedule
 from gossamer.solving import Result, solve
 
 __all__ = [
+    "DRO",
     "ERM",
+    "KL",
     "L1",
     "L2",
     "AccountingError",
+    "BlackBox",
     "Box",
     "Budget",
     "Certificate",
+    "ChiSquare",
+    "CressieRead",
     "Difference",
     "DivergedError",
     "ElasticNet",
     "Gradient",
+    "GroupDRO",
     "GroupLasso",
     "Joint",
+    "KLCVaR",
     "L1Ball",
     "L2Ball",
     "Minimax",
@@ -47,6 +54,7 @@ __all__ = [
     "audit",
     "clipped_difference",
     "clipped_sum",
+    "diagnostics",
     "explain_clipping",
     "geometry",
     "learn",

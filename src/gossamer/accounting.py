@@ -48,6 +48,11 @@ def costs_of(schedule: Schedule) -> list[Cost]:
     return costs + ([Cost(1.0, min(once), 1)] if once else [])
 
 
+def pld_deltas(schedule: Schedule, epsilons: np.ndarray, neighbors: Neighbors) -> np.ndarray:
+    """Return an upper bound on δ(ε) of a schedule's noise for each ε."""
+    return np.asarray(_pld(costs_of(schedule), neighbors).get_delta_for_epsilon(epsilons))
+
+
 def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float:
     """Return an upper bound on ε at δ (0 < δ < 1) for a calibrated schedule, by PLD."""
     costs = costs_of(schedule)
@@ -132,9 +137,9 @@ def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: fl
 
 def _check_blocks_fit(schedule: Schedule, n: int) -> None:
     for query in schedule:
-        if query.disjoint and int(query.rate * n) == 0:
+        if query.disjoint and query.block_rows(n) == 0:
             raise AccountingError(f"query {query.name!r}: blocks of rate {query.rate:g} of n = {n} rows are empty.")
-    rows = sum(query.count * int(query.rate * n) for query in schedule if query.disjoint)
+    rows = sum(query.count * query.block_rows(n) for query in schedule if query.disjoint)
     if rows > n:
         raise AccountingError(
             f"the disjoint blocks need {rows} rows but there are n = {n}. Use fewer steps or smaller blocks."

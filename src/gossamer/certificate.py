@@ -143,7 +143,7 @@ def certify(plan: Plan, problem: Any, seed: int | None, diagnostics: bool) -> Ce
         method=type(plan.method).__name__,
         configuration=_describe(plan.method),
         problem={"kind": type(problem).__name__, **{k: str(v) for k, v in _describe(problem).items()}},
-        assumptions=_assumptions(plan, seed, diagnostics),
+        assumptions=(*_assumptions(plan, seed, diagnostics), *problem.assumptions),
         seed="entropy of the operating system" if seed is None else "a fixed seed: the noise is reproducible",
         versions=_versions(),
     )

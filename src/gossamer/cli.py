@@ -27,8 +27,14 @@ class MethodName(StrEnum):
     SVRGPP = "SVRGpp"
     ACCMD = "AccMD"
     SPIDER = "Spider"
+    STO_SPIDER = "StoSpider"
+    ADA_SPIDER = "AdaSpider"
     SGDA = "SGDA"
     PRIVATE_DIFF = "PrivateDiff"
+    RGDA = "RGDA"
+    DOUBLE_SPIDER = "DoubleSpider"
+    RECURSIVE_SPIDER = "RecursiveSpider"
+    O2NC = "O2NC"
 
 
 class NeighborsName(StrEnum):

@@ -10,6 +10,28 @@ import dp_accounting
 
 
 @dataclass(frozen=True)
+class Stream:
+    """Answers whose noise is correlated, so that running sums of them carry little of it (`oracle.correlation`).
+
+    Args:
+      strategy: how it is correlated: "tree" or "factorization".
+      length: the number of answers in a stream; the next stream has noise of its own.
+      first: the place in every stream, from 0, of the first answer that this query gives.
+      share: how many answers of every stream, in a row, this query gives.
+    """
+
+    strategy: str
+    length: int
+    first: int
+    share: int
+
+    @property
+    def places(self) -> range:
+        """Which answers of a stream the query gives."""
+        return range(self.first, self.first + self.share)
+
+
+@dataclass(frozen=True)
 class Query:
     """One kind of private mean query and how often it may be asked.
 
@@ -20,9 +42,10 @@ class Query:
       name: what the method calls it when it asks.
       count: how many times it may be asked; once more and the answer is NaN.
       rate: the share of records in a sample. 1: all of them. Below 1: a Poisson sample (every record on its own
-        with this probability), or, with `disjoint`, a block of ⌊rate·n⌋ rows.
+        with this probability), or, with `disjoint`, a block of `block_rows(n)` rows.
       disjoint: each of the `count` samples is a block of its own, disjoint from every other such block of the
         schedule: a record meets at most one of them, and all of them together cost as much as the least noisy.
+      stream: where this query's answers stand in streams of correlated noise; None: every answer's noise is its own.
       clip: the rule for the threshold, in words, for the certificate.
       weight: how much the variance of this query's noise weighs in the method's error (a_j of the automatic split).
       noise: this query's noise relative to the others', instead of the automatic split.
@@ -40,6 +63,7 @@ class Query:
     noise: float | None = None
     noise_multiplier: float | None = None
     jacobian: float | None = None
+    stream: Stream | None = None
 
     def __post_init__(self):
         if not (isinstance(self.count, int) and self.count >= 1):
@@ -58,6 +82,18 @@ class Query:
                 f"query {self.name!r}: jacobian = {self.jacobian!r} must be a finite number of at least 0, and a "
                 f"perturbed objective needs all records: rate = {self.rate!r} must be 1."
             )
+
+        if self.stream is not None and not self.disjoint:
+            raise ValueError(
+                f"query {self.name!r}: stream needs disjoint = True: a record that meets two answers of a stream would "
+                "cost more than is accounted for."
+            )
+        if self.stream is not None and not set(self.stream.places) <= set(range(self.stream.length)):
+            raise ValueError(f"query {self.name!r}: {self.stream} gives answers at places beyond its length.")
+
+    def block_rows(self, n: int) -> int:
+        """Return the size of each disjoint block, ⌊rate·n⌋; a rate of b/n means b whatever float64 makes of it."""
+        return math.floor(self.rate * n + 1e-6)
 
     @property
     def sampling(self) -> str:
@@ -92,6 +128,14 @@ class Schedule:
             raise ValueError(
                 f"schedule: noise is given for {explicit} but not for {missing}. Give it for every query, "
                 "or for none (the automatic split)."
+            )
+
+        streams = [query.stream for query in self.queries if query.stream is not None]
+        places = [place for stream in streams for place in stream.places]
+        if len({(stream.strategy, stream.length) for stream in streams}) > 1 or len(set(places)) < len(places):
+            raise ValueError(
+                f"schedule: {streams} must be parts of one stream: one strategy, one length, and no place twice (two "
+                "answers at one place would carry the same noise)."
             )
 
     def __iter__(self) -> Iterator[Query]:
@@ -154,4 +198,8 @@ class Schedule:
     @classmethod
     def from_dicts(cls, rows: list[dict[str, Any]]) -> "Schedule":
         """Rebuild a schedule from `to_dicts`."""
-        return cls(tuple(Query(**row) for row in rows))
+        return cls(tuple(Query(**{**row, "stream": _stream(row.get("stream"))}) for row in rows))
+
+
+def _stream(row: dict[str, Any] | None) -> Stream | None:
+    return None if row is None else Stream(**row)

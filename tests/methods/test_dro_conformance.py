@@ -233,3 +233,5 @@ def test_one_seed_one_result_one_compilation_and_no_key_twice():
     assert np.asarray(first.params).tobytes() == np.asarray(again.params).tobytes()
     assert first.history["gradient_norm"].tobytes() == again.history["gradient_norm"].tobytes()
     assert np.asarray(first.params).tobytes() != np.asarray(other.params).tobytes()
+    assert first.history["dual"].shape == (case.method.steps,)
+    assert np.isfinite(first.history["dual"]).all()

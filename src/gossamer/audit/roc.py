@@ -64,9 +64,8 @@ def scheduled_limits(planned: Plan) -> Limits:
     if not budget.is_private:
         return certified_limits(budget)
     extra = perturbed.surcharge(schedule, budget.neighbors)
-    losses = accounting._pld(accounting.costs_of(schedule), budget.neighbors)
     grid = np.linspace(0.0, 2 * budget.epsilon, _GRID + 1)
-    noise = np.maximum(losses.get_delta_for_epsilon(grid), accounting.SMALLEST_DELTA)
+    noise = np.maximum(accounting.pld_deltas(schedule, grid, budget.neighbors), accounting.SMALLEST_DELTA)
     truncation = [accounting.truncation(schedule, planned.n, dict(planned.capacities), e) for e in grid]
     return _limits(extra.epsilon + grid, np.minimum(extra.factor * noise + truncation, 1.0))
 

@@ -14,8 +14,13 @@ NAMES = {
     "minimax-rates": "gossamer.experiments.minimax_rates",
     "highdim": "gossamer.experiments.highdim",
     "erm": "gossamer.experiments.erm",
+    "dro": "gossamer.experiments.dro",
+    "mia": "gossamer.experiments.mia",
     "auc": "gossamer.experiments.auc",
     "td": "gossamer.experiments.td",
+    "wgan": "gossamer.experiments.wgan",
+    "zeroth": "gossamer.experiments.zeroth",
+    "sensing": "gossamer.experiments.sensing",
 }
 """The module of each experiment; modules are imported when they are run."""
 

@@ -23,7 +23,7 @@ from gossamer.experiments.settings import Settings
 from gossamer.models import init_mlp
 
 EPSILONS = (0.1, 1.0, 10.0, math.inf)
-POOL, HIDDEN, STEPS, MODELS = 1000, (32,), 300, 128
+POOL, HIDDEN, STEPS, MODELS = 600, (32,), 150, 64
 DELTA = 1e-4
 
 

@@ -6,7 +6,8 @@ come together. L is not trusted: a record that violates it is clipped.
 """
 
 from gossamer.gradients.spider import refreshes, spider
+from gossamer.gradients.storm import change, storm_clip
 from gossamer.gradients.svrg import epoch
 from gossamer.gradients.thresholds import difference_clip
 
-__all__ = ["difference_clip", "epoch", "refreshes", "spider"]
+__all__ = ["change", "difference_clip", "epoch", "refreshes", "spider", "storm_clip"]

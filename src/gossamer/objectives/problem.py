@@ -21,6 +21,11 @@ class Problem:
     """What the names of hyper-parameters and diagnostics of each block of parameters end with."""
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on besides what it always does: sentences for the certificate."""
+        return ()
+
+    @property
     def record_loss(self) -> Callable[[PyTree, PyTree], jax.Array]:
         """The loss of one record as a function of all parameters: `record_loss(params, record)`."""
         return self.loss

@@ -12,6 +12,9 @@ are fixed by the schedule before the run. All else that a method computes is pos
 
 Joint queries. k blocks with thresholds C_j on the same sample are one such query: block j gets noise σ·w_j·C_j. The
 blocks divided by w_j·C_j make a vector of norm at most (Σ 1/w_j²)^½ ≤ 1 per record.
+
+Streams. A schedule may correlate the noise of disjoint queries: `gossamer.oracle.correlation` has the proof that a
+record still costs one Gaussian of multiplier σ.
 """
 
 import math
@@ -25,6 +28,7 @@ from jax.extend.core import get_opaque_trace_state
 
 from gossamer.oracle import sampling
 from gossamer.oracle.clipping import Backend, Clip, clip_and_sum
+from gossamer.oracle.correlation import mixed
 from gossamer.oracle.noise import gaussian_like
 from gossamer.oracle.sampling import Sample
 from gossamer.schedule import Query, Schedule
@@ -50,14 +54,10 @@ class Door:
         """Return the static size of this query's samples."""
         return dict(self.capacities)[query.name]
 
-    def block_rows(self, query: Query) -> int:
-        """Return the number of rows in each of this query's disjoint blocks."""
-        return int(query.rate * self.n)
-
     def first_row(self, query: Query) -> int:
         """Return where the disjoint blocks of this query begin: behind those of the queries before it."""
         earlier = self.schedule.queries[: self.schedule.queries.index(query)]
-        return sum(other.count * self.block_rows(other) for other in earlier if other.disjoint)
+        return sum(other.count * other.block_rows(self.n) for other in earlier if other.disjoint)
 
 
 class Secrets(NamedTuple):
@@ -84,7 +84,10 @@ class Oracle:
         sample_key, noise_key = jax.random.split(self.key(query, index))
         sample = self.sample(query, index, sample_key)
         total = self.clipped_sum(h, sample, clip)
-        noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
+        if query.stream is None:
+            noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
+        else:
+            noise = self.correlated_noise(query, index, total, clip, weights)
         size = self.normaliser(query, sample)
         return jax.tree.map(lambda value, z: (value + z) / size, total, noise), memory
 
@@ -103,7 +106,7 @@ class Oracle:
         if query.sampling == "full":
             return Sample(None, jnp.ones(n, bool) if present is None else present)
         if query.sampling == "partition":
-            start, size = self.door.first_row(query), self.door.block_rows(query)
+            start, size = self.door.first_row(query), query.block_rows(n)
             rows, mask = sampling.block(index, start, size, self._secrets.order)
         else:
             rows, mask = sampling.poisson(key, n, query.rate, self.door.capacity(query))
@@ -125,10 +128,23 @@ class Oracle:
             )
         return gaussian_like(key, like, multiplier * clip)
 
+    def correlated_noise(self, query: Query, index: Count, like: PyTree, clip: Clip, weights: tuple[float, ...]):
+        """Return an answer's place in a stream of correlated noise: a fixed mixture of that stream's own draws."""
+        stream, queries = query.stream, self.door.schedule.queries
+        assert stream is not None
+        number, place = index // stream.share, stream.first + index % stream.share
+        # One stream of keys for all queries of the schedule, beside those of `key`.
+        key = jax.random.fold_in(jax.random.fold_in(self._secrets.key, len(queries)), number)
+
+        def draw(j: jax.Array) -> PyTree:
+            return self.noise(jax.random.fold_in(key, j), like, self.noise_multiplier(query), clip, weights)
+
+        return mixed(stream, place, draw, like)
+
     def normaliser(self, query: Query, sample: Sample) -> Any:
         """Return the public number that sums are divided by; never the realised size of the sample."""
         del sample
-        return float(self.door.block_rows(query)) if query.disjoint else query.rate * self.door.n
+        return float(query.block_rows(self.door.n)) if query.disjoint else query.rate * self.door.n
 
 
 class Ledger(NamedTuple):

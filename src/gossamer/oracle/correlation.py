@@ -1,0 +1,108 @@
+"""Noise that nearly cancels in running sums: the binary tree, and a factorization of the matrix of prefix sums.
+
+A stream is T answers x_1, …, x_T (each in units of its threshold) of which the running sums are wanted. Independent
+noise on each answer adds up to √t. With a lower triangular strategy matrix C the answers are released as
+
+    y = x + σ C⁻¹ z,       z_1, …, z_T independent standard normals,
+
+so that C y = C x + σ z, and the running sums A y (A_ij = 1 for j ≤ i) carry the noise σ A C⁻¹ z.
+
+Privacy. Let every record meet at most one of the T answers, and every column of C have norm at most 1. Take two
+neighbouring tables; the record in which they differ meets answer s alone. Since C is lower triangular, y_1, …, y_{k−1}
+determine the first k − 1 entries of C y, and given them entry k is a Gaussian of deviation σ whose mean
+Σ_{j≤k} C_kj x_j is a function of earlier answers and of the records. For k < s that function is the same for both
+tables. From s on the means differ by C_ks v, where v is the difference of the two x_s: fixed once y_1, …, y_{s−1} are,
+and ‖v‖ ≤ 2 (replace one). Later x_j are the same functions of the answers for both. So given the first s − 1
+answers the rest is a Gaussian mechanism whose mean moves by (Σ_k C_ks²)^½ ‖v‖ ≤ 2: one Gaussian query of multiplier σ,
+adaptive as the answers may be (Denisov et al., 2022, Theorem 2.1), and whatever the thresholds were. Streams on
+disjoint records have independent z: a record still meets one answer of one stream.
+
+Strategies, both scaled to columns of norm 1 at most:
+
+* "tree": row b of C adds up x over (b − lowbit(b), b], the node of the binary tree that ends at b. These are the T
+  nodes that the prefixes of paper ZO, Algorithm 5 use; ⌊log2 T⌋ + 1 of them lie over the first leaf, and no leaf has
+  more (`nodes_over_leaves` counts).
+* "factorization": the Toeplitz square root of A, C = A C⁻¹, optimal among Toeplitz matrices for the largest noise
+  (Fichtenberger et al., 2023), from jax-privacy.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import linalg
+
+from gossamer._jax_privacy import square_root_coefficients
+from gossamer.schedule import Stream
+
+PyTree = Any
+STRATEGIES = ("factorization", "tree")
+_DRAWN_AT_A_TIME = 1 << 18
+"""How many normals of a stream are in memory at a time."""
+
+
+def nodes_over_leaves(length: int) -> np.ndarray:
+    """Return how many nodes of the binary tree lie over each of its leaves."""
+    return np.sum(_tree_nodes(length), axis=0)
+
+
+def strategy_matrix(strategy: str, length: int) -> np.ndarray:
+    """Return C in float64, lower triangular, its longest column of norm 1."""
+    if strategy == "tree":
+        matrix = _tree_nodes(length).astype(np.float64)
+    elif strategy == "factorization":
+        with jax.ensure_compile_time_eval():  # called while the loop is traced, but made of constants
+            coefficients = np.asarray(square_root_coefficients(length), np.float64)
+        matrix = linalg.toeplitz(coefficients, np.zeros(length))
+    else:
+        raise ValueError(f"strategy = {strategy!r} must be one of {', '.join(map(repr, STRATEGIES))}.")
+    return matrix / _longest_column(matrix)
+
+
+def running_noise(strategy: str, length: int) -> np.ndarray:
+    """Return the deviation of the noise in each running sum, in units of σ."""
+    return np.linalg.norm(np.cumsum(_inverse(strategy_matrix(strategy, length)), axis=0), axis=1)
+
+
+@functools.lru_cache(maxsize=32)
+def mixture(strategy: str, length: int) -> np.ndarray:
+    """Return C⁻¹ in float32; what rounding adds to a column of its inverse is put back."""
+    rounded = _inverse(strategy_matrix(strategy, length)).astype(np.float32)
+    grown = max(1.0, _longest_column(_inverse(rounded.astype(np.float64))))
+    return rounded * np.float32(grown * (1 + 1e-6))
+
+
+def mixed(stream: Stream, place: jax.Array, draw: Callable[[jax.Array], PyTree], like: PyTree) -> PyTree:
+    """Return Σ_j (C⁻¹)_{place, j} draw(j), in the shape of `like`: draws are made again for every answer, not kept."""
+    size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(like))
+    chunk = max(1, min(stream.length, _DRAWN_AT_A_TIME // max(1, size)))
+    count = -(-stream.length // chunk)
+    row = jnp.asarray(mixture(stream.strategy, stream.length))[place]
+    row = jnp.pad(row, (0, count * chunk - stream.length)).reshape(count, chunk)
+
+    def add(total: PyTree, part: tuple[jax.Array, jax.Array]) -> tuple[PyTree, None]:
+        weights, places = part
+        draws = jax.vmap(draw)(places)
+        with jax.default_matmul_precision("highest"):
+            return jax.tree.map(lambda t, z: t + jnp.tensordot(weights, z, axes=1), total, draws), None
+
+    zero = jax.tree.map(jnp.zeros_like, like)
+    return jax.lax.scan(add, zero, (row, jnp.arange(count * chunk).reshape(count, chunk)))[0]
+
+
+def _tree_nodes(length: int) -> np.ndarray:
+    """Return the matrix whose entry (b, i) says whether the node that ends at leaf b + 1 lies over leaf i + 1."""
+    ends, leaves = np.arange(1, length + 1)[:, None], np.arange(1, length + 1)
+    return (ends - (ends & -ends) < leaves) & (leaves <= ends)
+
+
+def _inverse(lower: np.ndarray) -> np.ndarray:
+    return linalg.solve_triangular(lower, np.eye(len(lower)), lower=True)
+
+
+def _longest_column(matrix: np.ndarray) -> float:
+    return float(np.max(np.linalg.norm(matrix, axis=0)))
