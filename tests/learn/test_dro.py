@@ -188,3 +188,13 @@ def test_settings_of_the_problem_are_checked():
         model(method=gs.methods.SGDA()).fit(X, Y)
     with pytest.raises(TypeError, match="takes no sample_weight"):
         model().fit(X, Y, sample_weight=np.ones(len(Y)))
+
+
+def test_a_second_fit_forgets_the_groups_of_the_first():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.normal(size=(60, 2)), np.arange(60) % 2, np.arange(60) % 3
+    public = {"data_norm": 3.0, "classes": [0, 1], "groups": [0, 1, 2], "group_shares": [1 / 3] * 3}
+    model = PrivateDROClassifier(epsilon=1.0, delta=1e-2, progress=False, **public)
+    assert len(model.fit(X, y, groups=groups).group_weights_) == 3
+    model.set_params(groups=None, group_shares=None).fit(X, y)
+    assert not hasattr(model, "group_weights_")

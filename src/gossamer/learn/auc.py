@@ -14,6 +14,7 @@ from gossamer import methods, objectives
 from gossamer.budget import Budget
 from gossamer.certificate import Certificate
 from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, init_mlp
 from gossamer.schedule import Schedule
@@ -112,7 +113,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             trainer.certificate_ if bought is None else compose(bought, trainer.certificate_, self.epsilon)
         )
         self.history_ = trainer.history_
-        self.layers_ = [{name: np.asarray(leaf, np.float64) for name, leaf in layer.items()} for layer in x["model"]]
+        self.layers_ = stored(x["model"])
         middle = _SCALAR_SCALE * (float(x["a"]) + float(x["b"])) / 2
         self.threshold_ = float(special.logit(np.clip(middle, 0.01, 0.99)))
         return self
@@ -122,11 +123,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         # As in training, a longer row is shortened to the bound.
-        signal = scale_rows(X, self.data_norm_)[0].astype(np.float64)
-        *hidden, last = self.layers_
-        for layer in hidden:
-            signal = np.maximum(signal @ layer["weights"] + layer["bias"], 0.0)
-        return (signal @ last["weights"] + last["bias"])[:, 0] - self.threshold_
+        return outputs(self.layers_, scale_rows(X, self.data_norm_)[0])[:, 0] - self.threshold_
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return numbers in [0, 1] that rise with the score, in the order of `classes_`: NOT calibrated."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from gossamer import methods, objectives
 from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy, init_mlp
 
@@ -124,11 +125,13 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         binary = len(self.classes_) == 2
         labels = targets.astype(np.float32 if binary else np.int32)
         start = self._start(rows.shape[1], 1 if binary else len(self.classes_))
+        for name in ("groups_", "group_weights_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
             params = self._fit_records(rows, labels, start, leaks)
         else:
             params = self._fit_groups(rows, labels, groups, start, leaks)
-        self.layers_ = [{name: np.asarray(leaf, np.float64) for name, leaf in layer.items()} for layer in params]
+        self.layers_ = stored(params)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -136,11 +139,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         # As in training, a longer row is shortened to the bound.
-        signal = scale_rows(X, self.data_norm_)[0].astype(np.float64)
-        *hidden, last = self.layers_
-        for layer in hidden:
-            signal = np.maximum(signal @ layer["weights"] + layer["bias"], 0.0)
-        scores = signal @ last["weights"] + last["bias"]
+        scores = outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -1,0 +1,19 @@
+"""Trained networks as estimators keep and apply them: NumPy arrays in float64."""
+
+from typing import Any
+
+import numpy as np
+
+
+def stored(layers: Any) -> list[dict[str, np.ndarray]]:
+    """Return the layers of `models.init_mlp` to keep."""
+    return [{name: np.asarray(leaf, np.float64) for name, leaf in layer.items()} for layer in layers]
+
+
+def outputs(layers: list[dict[str, np.ndarray]], rows: np.ndarray) -> np.ndarray:
+    """Return what a network of rectified units says about each row; shape (n, outputs)."""
+    signal = rows.astype(np.float64)
+    *hidden, last = layers
+    for layer in hidden:
+        signal = np.maximum(signal @ layer["weights"] + layer["bias"], 0.0)
+    return signal @ last["weights"] + last["bias"]
