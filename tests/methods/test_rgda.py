@@ -83,7 +83,7 @@ def test_audit(method, neighbors):
     budget = dataclasses.replace(BUDGET, neighbors=neighbors)
     record = TURNED if neighbors == "replace_one" else None
     method = dataclasses.replace(method, steps=min(2, method.steps))
-    audit = gs.audit.empirical_epsilon(GAME, ROWS, 0, record, method, budget, init=START, runs=4_096, backend="vmap")
+    audit = gs.audit.empirical_epsilon(GAME, ROWS, 0, record, method, budget, init=START, runs=16_384, backend="vmap")
     assert audit, audit
     assert audit.lower_bound > 0.4 * budget.epsilon
 

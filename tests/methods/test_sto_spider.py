@@ -40,7 +40,7 @@ def test_sensitivity(method):
 def test_audit(method):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     audit = gs.audit.empirical_epsilon(
-        PROBLEM, TABLE, 0, OPPOSITE, method, BUDGET, init=START, runs=4_096, backend="vmap"
+        PROBLEM, TABLE, 0, OPPOSITE, method, BUDGET, init=START, runs=16_384, backend="vmap"
     )
     assert audit, audit
     assert audit.lower_bound > 0.4 * BUDGET.epsilon
