@@ -301,4 +301,4 @@ def draw(outcomes: dict[Cell, list[dict[str, float]]], figure: Any) -> None:
         axes.set_title(task.title)
         axes.set_xlabel("ε")
         axes.set_ylabel("accuracy of the worst class")
-    axes.legend(fontsize="small")
+    figure.axes[0].legend(fontsize="small")
