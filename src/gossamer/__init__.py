@@ -4,62 +4,8 @@ Say what to minimise over a table of people's records, and a budget (ε, δ); ge
 what was promised, what was asked of the data, and under which assumptions.
 """
 
-from gossamer import audit, diagnostics, geometry, learn, methods, objectives
-from gossamer.accounting import AccountingError
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate
-from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
-from gossamer.geometry import L1, L2, Box, ElasticNet, GroupLasso, L1Ball, L2Ball, Simplex
-from gossamer.objectives import DRO, ERM, KL, BlackBox, ChiSquare, CressieRead, GroupDRO, KLCVaR, Minimax
-from gossamer.oracle import Difference, Gradient, Joint, Value
-from gossamer.oracle.clipping import clipped_difference, clipped_sum
-from gossamer.oracle.clipping.ghost import explain_clipping
-from gossamer.planning import Plan, plan
-from gossamer.schedule import Query, Schedule
-from gossamer.solving import Result, solve
+import lazy_loader
 
-__all__ = [
-    "DRO",
-    "ERM",
-    "KL",
-    "L1",
-    "L2",
-    "AccountingError",
-    "BlackBox",
-    "Box",
-    "Budget",
-    "Certificate",
-    "ChiSquare",
-    "CressieRead",
-    "Difference",
-    "DivergedError",
-    "ElasticNet",
-    "Gradient",
-    "GroupDRO",
-    "GroupLasso",
-    "Joint",
-    "KLCVaR",
-    "L1Ball",
-    "L2Ball",
-    "Minimax",
-    "OverspentError",
-    "Plan",
-    "PrivacyLeakWarning",
-    "Query",
-    "Result",
-    "Schedule",
-    "Simplex",
-    "Value",
-    "WeakGuaranteeWarning",
-    "audit",
-    "clipped_difference",
-    "clipped_sum",
-    "diagnostics",
-    "explain_clipping",
-    "geometry",
-    "learn",
-    "methods",
-    "objectives",
-    "plan",
-    "solve",
-]
+# What the package offers is listed once, in the stub beside this file, and imported when it is first used: the command
+# line answers before JAX is loaded.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import lzma
+import os
 from pathlib import Path
 
 import pytest
@@ -86,10 +87,10 @@ def assert_tells_where(error, directory):
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path, server, monkeypatch):
-    def interrupted(self, target):
+    def interrupted(source, target):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         files.locate(tmp_path / "data", "a.gz", server("a", TEXT), digest(TEXT))
     assert list((tmp_path / "data").iterdir()) == []

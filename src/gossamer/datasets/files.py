@@ -13,6 +13,8 @@ import urllib.request
 import zlib
 from pathlib import Path
 
+from gossamer.atomic import write_bytes
+
 _TIMEOUT_SECONDS = 60
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
@@ -60,7 +62,7 @@ def locate(
         raise ValueError(explain(f"what {url} sent does not have the SHA-256 checksum {sha256} and was dropped"))
     if path.suffix == ".gz" and not sent.startswith(_GZIP):
         sent = gzip.compress(sent, mtime=0)
-    _write(path, sent)
+    write_bytes(path, sent)
     return path
 
 
@@ -87,14 +89,3 @@ def _has_digest(sent: bytes, sha256: str | None) -> bool:
         return hashlib.sha256(_decompress(sent, "the download")).hexdigest() == sha256
     except ValueError:
         return False
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file at once or not at all: another process never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

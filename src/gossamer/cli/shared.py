@@ -1,0 +1,54 @@
+"""Options and words that several commands share."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+
+class MethodName(StrEnum):
+    """Methods that the command line offers."""
+
+    GD = "GD"
+    SGD = "SGD"
+    SVRG = "SVRG"
+    SVRGPP = "SVRGpp"
+    ACCMD = "AccMD"
+    SPIDER = "Spider"
+    STO_SPIDER = "StoSpider"
+    ADA_SPIDER = "AdaSpider"
+    SGDA = "SGDA"
+    PRIVATE_DIFF = "PrivateDiff"
+    RGDA = "RGDA"
+    DOUBLE_SPIDER = "DoubleSpider"
+    RECURSIVE_SPIDER = "RecursiveSpider"
+    O2NC = "O2NC"
+
+
+class NeighborsName(StrEnum):
+    """What neighbouring tables are."""
+
+    REPLACE_ONE = "replace_one"
+    ADD_REMOVE = "add_remove"
+
+
+class ObjectiveName(StrEnum):
+    """What a model is trained for."""
+
+    LOGISTIC = "logistic"
+    AUC = "auc"
+    DRO = "dro"
+    WORST_GROUP = "worst-group"
+
+
+Epsilon = Annotated[float, typer.Option(help="ε of the guarantee.")]
+Delta = Annotated[float | None, typer.Option(help="δ of the guarantee; n ** -1.1 if not given.")]
+Neighbors = Annotated[NeighborsName, typer.Option(help="Which tables count as neighbours.")]
+Seed = Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def say(as_json: bool, content: dict[str, Any], text: str) -> None:
+    """Print a result for people, or the same for programs."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
