@@ -125,6 +125,19 @@ def capacities(schedule: Schedule, n: int, budget: Budget) -> tuple[dict[str, in
     return sizes, truncation(schedule, n, sizes, epsilon)
 
 
+def shard_capacity(n: int, rate: float, capacity: int, shards: int) -> int:
+    """Return where to cut each shard's part of a sample so that any is cut no more often than `capacity` would cut all.
+
+    By Chernoff's bound on a shard of ⌈n/shards⌉ rows and a union over the shards: what a certificate says of samples
+    that are cut at `capacity` is then true of a table that is spread.
+    """
+    rows = -(-n // shards)
+    if shards == 1 or capacity >= n:
+        return min(capacity, rows)
+    allowed = _log_tail(n, rate, capacity + 1) - math.log(shards)
+    return min(rows, 8 * math.ceil(_chernoff_size(rows, rate, allowed) / 8))
+
+
 def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: float) -> float:
     """Return the δ that cutting samples at these sizes can cost; a sample of n rows is never cut."""
     log_growth = float(np.logaddexp(0.0, epsilon))

@@ -15,3 +15,7 @@ class DivergedError(FloatingPointError):
 
 class OverspentError(RuntimeError):
     """A method asked for more than it had scheduled; what it got was NaN."""
+
+
+class LostProcessError(RuntimeError):
+    """Another process of the run is gone, and what it knew of the records with it."""

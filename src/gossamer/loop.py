@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from gossamer import output, trees
 from gossamer.methods.base import Method
@@ -52,10 +54,28 @@ def make_secrets(
     return Secrets(data, noise, keys.oracle, order, present)
 
 
+def make_sharded_secrets(door: Door, data: PyTree, noise: dict[str, Any], keys: Keys, mesh: Mesh) -> Secrets:
+    """Give the oracle what it alone may hold, spread over a mesh: every shard has an order and a padding of its own."""
+    shards, disjoint = door.shards, any(query.disjoint for query in door.schedule)
+
+    def orders(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        size = shards.size(shards.here())
+        present = jnp.arange(shards.rows) < size
+        if not disjoint:
+            return jnp.zeros(0, jnp.int32), present
+        order = jax.random.permutation(jax.random.fold_in(key, shards.here()), shards.rows)
+        return order[jnp.argsort(order >= size, stable=True)].astype(jnp.int32), present  # padding comes last
+
+    rows = P(mesh.axis_names)
+    make = jax.jit(jax.shard_map(orders, mesh=mesh, in_specs=P(), out_specs=rows, check_vma=False))
+    order, present = make(keys.order)
+    return Secrets(data, noise, keys.oracle, order, present)
+
+
 def start(method: Method, problem: Any, params: PyTree, door: Door, key: jax.Array, memory: PyTree = None) -> Carry:
     """Return a run before its first step."""
     state = method.init(problem, params)
-    return Carry(
+    carry = Carry(
         t=jnp.int32(0),
         state=state,
         ledger=Ledger.empty(door.schedule, memory),
@@ -65,6 +85,8 @@ def start(method: Method, problem: Any, params: PyTree, door: Door, key: jax.Arr
         },
         finite=jnp.bool_(True),
     )
+    # No weak types, which no file keeps: a saved run must have the types of a new one.
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), carry)
 
 
 def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop: jax.Array) -> Carry:
@@ -90,7 +112,28 @@ def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop:
     return jax.lax.while_loop(unfinished, body, carry)
 
 
-@functools.partial(jax.jit, static_argnames=("method", "problem", "door"))
-def advance(method: Method, problem: Any, door: Door, secrets: Secrets, carry: Carry, stop: jax.Array) -> Carry:
-    """Run until step `stop`, compiled once for each method, problem, door and shapes."""
-    return advance_by(method, problem, Oracle(door, secrets), carry, stop)
+@functools.partial(jax.jit, static_argnames=("method", "problem", "door", "mesh"))
+def advance(
+    method: Method,
+    problem: Any,
+    door: Door,
+    secrets: Secrets,
+    carry: Carry,
+    stop: jax.Array,
+    mesh: Mesh | None = None,
+) -> Carry:
+    """Run until step `stop`, compiled once for each method, problem, door and shapes.
+
+    On a mesh every device runs the whole loop: it clips and sums its own rows, and does all else like the others.
+    """
+
+    def run(secrets: Secrets, carry: Carry, stop: jax.Array) -> Carry:
+        return advance_by(method, problem, Oracle(door, secrets), carry, stop)
+
+    if mesh is None:
+        return run(secrets, carry, stop)
+    rows = P(mesh.axis_names)
+    spread = Secrets(data=rows, noise=P(), key=P(), order=rows, present=rows)
+    # All devices compute the same carry from the same answers, which JAX cannot see.
+    sharded = jax.shard_map(run, mesh=mesh, in_specs=(spread, P(), P()), out_specs=P(), check_vma=False)
+    return sharded(secrets, carry, stop)

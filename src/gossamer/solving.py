@@ -1,6 +1,8 @@
 """`gs.solve`: from a problem, a table and a budget to a model and its certificate."""
 
 import dataclasses
+import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,17 +11,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from gossamer import loop, methods, trees
+from gossamer import accounting, loop, methods, processes, trees
 from gossamer.budget import Budget
-from gossamer.certificate import certify
+from gossamer.certificate import Certificate, certify
+from gossamer.checkpoints import Checkpoints, digest, fingerprint
 from gossamer.diagnostics import Diagnostics
 from gossamer.entropy import new_key
 from gossamer.exceptions import DivergedError, OverspentError
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping import Backend
-from gossamer.oracle.door import Door
-from gossamer.oracle.records import check_records
+from gossamer.oracle.door import Door, Secrets
+from gossamer.oracle.records import Records, place
+from gossamer.oracle.stored import is_stored
 from gossamer.planning import Plan, plan
 from gossamer.progress import Progress
 from gossamer.result import Result
@@ -27,6 +32,8 @@ from gossamer.schedule import Schedule
 
 PyTree = Any
 _PIECE_SECONDS = 0.3
+_CALLBACK = re.compile(r"index = \d+ : ui64")
+"""How a program names the Python functions that it calls back: by numbers that differ from one process to another."""
 
 
 def solve(
@@ -41,12 +48,15 @@ def solve(
     diagnostics: bool = False,
     backend: Backend = "auto",
     microbatch: int | None = None,
+    checkpoints: Checkpoints | None = None,
+    mesh: Mesh | None = None,
 ) -> Result:
     """Solve a problem on a table of records within a privacy budget.
 
     Args:
       problem: what to minimise, such as `gs.ERM(loss)`.
-      data: the table: any pytree of arrays with one row per record.
+      data: the table: any pytree of arrays with one row per record. Arrays mapped from files (`numpy.memmap`) stay on
+        disk: only the rows of a sample are read, and full passes read them in chunks.
       method: a configuration such as `gs.methods.SGD(steps=500)`.
       budget: what may be spent; all of what is scheduled counts as spent once the run begins.
       init: where to start, chosen without looking at the data: any pytree of arrays; for `gs.Minimax` a pair (x0, y0).
@@ -56,6 +66,9 @@ def solve(
         clipped records); the certificate then says that they were looked at.
       backend: how per-record gradients are clipped: "auto", "linear", "ghost" or "vmap".
       microbatch: how many records' gradients are in memory at a time.
+      checkpoints: `gs.Checkpoints(folder)` saves the run as it goes, so that it survives being killed.
+      mesh: spreads the records by rows over these devices, `jax.sharding.Mesh(jax.devices(), ("records",))`. With many
+        processes, each passes its own rows: `data[gs.local_rows(n, mesh)]`.
 
     Example:
       >>> import gossamer as gs, jax.numpy as jnp
@@ -69,36 +82,112 @@ def solve(
     """
     _check_match(problem, method, budget)
     params, problem, rebuild = split_params(problem, init)
-    data, n = check_records(data)
-    problem.check(params, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data))
-    planned = plan(method, n, budget)
-    door = make_door(planned, backend, microbatch)
-    keys = loop.split(new_key(seed))
-    secrets = loop.make_secrets(door, data, planned.noise(), keys)
-    watch = Diagnostics(problem, data, method) if diagnostics else None
-    carry = loop.start(method, problem, params, door, keys.output)
-    with Progress(type(method).__name__, method.steps, shown=progress) as bar:
-        for stop in _stops(method.steps, bar, watch):
-            carry = loop.advance(method, problem, door, secrets, carry, jnp.int32(stop))
+    _check_options(diagnostics, data, mesh, checkpoints)
+    records = place(data, mesh)
+    problem.check(params, records.record)
+    planned = plan(method, records.n, budget)
+    certificate = certify(planned, problem, seed, diagnostics)
+    run = _Run(planned, problem, records, make_door(planned, backend, microbatch, records), mesh)
+    keys, carry = processes.from_first(run.start(params, new_key(seed)))
+    if checkpoints:
+        identity = run.identity(certificate, data, keys, carry)
+        begun = keys, carry
+        keys, carry = processes.from_first(
+            processes.all_agree(lambda: checkpoints.begin(identity, begun) if processes.is_first() else begun)
+        )
+    run.open(keys)
+    watch = Diagnostics(problem, records.data, method) if diagnostics else None
+    with (
+        processes.watched("Start the run again" + (" with resume=True (--resume)." if checkpoints else ".")),
+        Progress(type(method).__name__, method.steps, shown=progress and processes.is_first()) as bar,
+    ):
+        for stop in _stops(int(carry.t), method.steps, bar, watch, checkpoints):
+            carry = run.advance(carry, stop)
             done = int(carry.t)
             _check_run(carry, planned)
             bar.update(done, gradient_norm=float(carry.history["gradient_norm"][done - 1]))
             if watch:
                 watch.look(done, method.params(carry.state))
+            if checkpoints and processes.is_first() and checkpoints.due(done, method.steps):
+                checkpoints.save(identity, (keys, carry))
     return Result(
         params=rebuild(carry.choice.params),
-        certificate=certify(planned, problem, seed, diagnostics),
+        certificate=certificate,
         history={name: np.asarray(values) for name, values in carry.history.items()},
         diagnostics=watch.table() if watch else {},
     )
 
 
-def make_door(planned: Plan, backend: Backend = "auto", microbatch: int | None = None) -> Door:
+class _Run:
+    """A plan, a problem and records, and the compiled loop over them, on one device or on a mesh."""
+
+    def __init__(self, planned: Plan, problem: Any, records: Records, door: Door, mesh: Mesh | None):
+        self._planned, self._method, self._problem = planned, planned.method, problem
+        self._records, self._door, self._mesh = records, door, mesh
+
+    def start(self, params: PyTree, key: jax.Array) -> tuple[loop.Keys, loop.Carry]:
+        """Return a run before its first step."""
+        keys = loop.split(key)
+        return keys, loop.start(self._method, self._problem, params, self._door, keys.output)
+
+    def open(self, keys: loop.Keys) -> None:
+        """Give the oracle what it alone may hold."""
+        self._secrets = self._make_secrets(keys)
+
+    def advance(self, carry: loop.Carry, stop: int) -> loop.Carry:
+        """Run until a step."""
+        carry = processes.on_mesh(carry, self._mesh)
+        step = processes.on_mesh(np.int32(stop), self._mesh)
+        carry = loop.advance(self._method, self._problem, self._door, self._secrets, carry, step, self._mesh)
+        return jax.block_until_ready(processes.off_mesh(carry, self._mesh))
+
+    def identity(self, certificate: Certificate, data: PyTree, keys: loop.Keys, carry: loop.Carry) -> dict[str, str]:
+        """Return what a saved run must agree with to be continued: what it promised, how it was to run, and on what."""
+        carry = processes.on_mesh(carry, self._mesh)
+        step = processes.on_mesh(np.int32(0), self._mesh)
+        program = loop.advance.lower(
+            self._method, self._problem, self._door, self._make_secrets(keys), carry, step, self._mesh
+        ).as_text()
+        promise = json.loads(certificate.to_json())
+        return {
+            "version of Gossamer or JAX": json.dumps(promise.pop("versions")),
+            "configuration": json.dumps(promise),
+            "program": digest(_CALLBACK.sub("", program)),
+            "table of records": digest(*map(str, processes.of_all(int(fingerprint(data), 16) % 2**61))),
+        }
+
+    def _make_secrets(self, keys: loop.Keys) -> Secrets:
+        noise = self._planned.noise()
+        if self._mesh is None:
+            return loop.make_secrets(self._door, self._records.data, noise, keys)
+        keys, noise = processes.on_mesh((keys, noise), self._mesh)
+        return loop.make_sharded_secrets(self._door, self._records.data, noise, keys, self._mesh)
+
+
+def make_door(
+    planned: Plan, backend: Backend = "auto", microbatch: int | None = None, records: Records | None = None
+) -> Door:
     """Return the door of a plan. Its schedule has no noise: that is given to the compiled loop as numbers."""
     if microbatch is not None and microbatch < 1:
         raise ValueError(f"microbatch = {microbatch!r} must be at least 1, or None to choose it by memory.")
     bare = Schedule(tuple(dataclasses.replace(query, noise_multiplier=None) for query in planned.schedule))
-    return Door(planned.n, bare, planned.capacities, backend, microbatch)
+    if records is None:
+        return Door(planned.n, bare, planned.capacities, backend, microbatch)
+    shards = records.shards
+    capacities = tuple(
+        (name, accounting.shard_capacity(planned.n, bare[name].rate, size, shards.count))
+        for name, size in planned.capacities
+    )
+    return Door(planned.n, bare, capacities, backend, microbatch, shards.axes, shards.count, records.store)
+
+
+def _check_options(diagnostics: bool, data: PyTree, mesh: Mesh | None, checkpoints: Checkpoints | None) -> None:
+    for name, given in {"checkpoints": checkpoints, "a mesh": mesh, "a table on disk": is_stored(data)}.items():
+        if diagnostics and given:
+            raise ValueError(
+                f"diagnostics=True does not go with {name}: it looks at all records on one device, and is not saved. "
+                "Leave it out, or look at a sample of the records."
+            )
 
 
 def _check_match(problem: Any, method: Any, budget: Any) -> None:
@@ -147,19 +236,22 @@ def _is_trained(node: Any) -> Callable[[Any], bool]:
     return eqx.is_inexact_array if _is_module(node) else eqx.is_inexact_array_like
 
 
-def _stops(steps: int, bar: Progress, watch: Diagnostics | None) -> Iterator[int]:
-    """Yield where to pause: at the looks of diagnostics, else after about a third of a second, else never."""
+def _stops(
+    done: int, steps: int, bar: Progress, watch: Diagnostics | None, checkpoints: Checkpoints | None
+) -> Iterator[int]:
+    """Yield where to pause: where diagnostics look, or checkpoints are due, or the bar moves, else never."""
     if watch:
         for stop in np.unique(np.ceil(np.linspace(0, steps, 21)[1:]).astype(int)):
             yield int(stop)
         return
-    piece, done = (1 if bar.shown else steps), 0
+    piece = 1 if bar.shown else steps
     while done < steps:
-        begun = time.monotonic()
-        done = min(steps, done + piece)
+        begun, before = time.monotonic(), done
+        done = min(steps, done + piece, checkpoints.next_due(done) if checkpoints else steps)
         yield done
-        elapsed = max(time.monotonic() - begun, 1e-4)
-        piece = max(1, min(10 * piece, int(piece * _PIECE_SECONDS / elapsed)))
+        if bar.shown:
+            per_second = (done - before) / max(time.monotonic() - begun, 1e-4)
+            piece = max(1, min(10 * piece, int(per_second * _PIECE_SECONDS)))
 
 
 def _check_run(carry: loop.Carry, planned: Plan) -> None:

@@ -139,7 +139,18 @@ def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
     assert abs(int(small.rows[-1]) - 31) < 5 * np.sqrt(32)
 
 
-def test_blocks_are_disjoint_and_cover():
-    order = jax.random.permutation(jax.random.key(0), 20)
-    blocks = [np.asarray(sampling.block(jnp.int32(i), 2, 6, order).rows) for i in range(3)]
-    assert sorted(np.concatenate(blocks)) == sorted(np.asarray(order)[2:20])
+@pytest.mark.parametrize("shards", [1, 3, 8])
+def test_blocks_are_disjoint_and_cover(shards):
+    """Blocks of 6 places from place 2 on, over shards of which some have a row more than others."""
+    n = 20
+    sizes = [n // shards + (k < n % shards) for k in range(shards)]
+    orders = [jax.random.permutation(jax.random.key(k), size) for k, size in enumerate(sizes)]
+    drawn = []
+    for i in range(3):
+        parts = [sampling.block(jnp.int32(2 + 6 * i), 6, order, k, shards) for k, order in enumerate(orders)]
+        rows = [(k, int(row)) for k, part in enumerate(parts) for row in np.asarray(part.rows)[np.asarray(part.mask)]]
+        assert len(rows) == 6
+        drawn += rows
+    assert len(set(drawn)) == 18
+    if shards == 1:
+        assert [row for _, row in drawn] == np.asarray(orders[0])[2:20].tolist()

@@ -31,6 +31,8 @@ from gossamer.oracle.clipping import Backend, Clip, clip_and_sum
 from gossamer.oracle.correlation import mixed
 from gossamer.oracle.noise import gaussian_like
 from gossamer.oracle.sampling import Sample
+from gossamer.oracle.shards import Shards
+from gossamer.oracle.stored import Store
 from gossamer.schedule import Query, Schedule
 
 PyTree = Any
@@ -47,8 +49,19 @@ class Door:
     n: int
     schedule: Schedule
     capacities: tuple[tuple[str, int], ...]
+    """The static size of each Poisson query's samples, on each shard."""
     backend: Backend = "auto"
     microbatch: int | None = None
+    axes: tuple[str, ...] = ()
+    """Over which axes of a mesh the records are spread."""
+    devices: int = 1
+    store: Store | None = None
+    """Where the records are, if they stay on disk."""
+
+    @property
+    def shards(self) -> Shards:
+        """Return how the records are spread."""
+        return Shards(self.n, self.axes, self.devices)
 
     def capacity(self, query: Query) -> int:
         """Return the static size of this query's samples."""
@@ -67,7 +80,7 @@ class Secrets(NamedTuple):
     noise: dict[str, jax.Array]
     key: jax.Array
     order: jax.Array
-    """A random order of the rows, in which disjoint blocks are cut (empty when there are none)."""
+    """A random order of a shard's rows, in which disjoint blocks are cut (empty when there are none)."""
     present: jax.Array | None = None
     """Rows that count; None: all. A row that does not count is as good as absent from the table."""
 
@@ -83,6 +96,9 @@ class Oracle:
         """Answer the `index`-th query of this kind; return it and the oracle's memory (unused here)."""
         sample_key, noise_key = jax.random.split(self.key(query, index))
         sample = self.sample(query, index, sample_key)
+        if self.door.store is not None and sample.rows is not None:
+            coming_key, _ = jax.random.split(self.key(query, index + 1))
+            sample = sample._replace(coming=self.sample(query, index + 1, coming_key).rows)
         total = self.clipped_sum(h, sample, clip)
         if query.stream is None:
             noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
@@ -101,22 +117,38 @@ class Oracle:
         return jax.random.fold_in(jax.random.fold_in(self._secrets.key, kind), index)
 
     def sample(self, query: Query, index: Count, key: jax.Array) -> Sample:
-        """Draw the rows of a sample, padded, and the mask of those that count."""
-        n, present = self.door.n, self._secrets.present
+        """Draw the rows of a sample, padded, and the mask of those that count: the part of it on this shard."""
+        shards, present = self.door.shards, self._secrets.present
         if query.sampling == "full":
-            return Sample(None, jnp.ones(n, bool) if present is None else present)
+            return Sample(None, jnp.ones(shards.rows, bool) if present is None else present)
         if query.sampling == "partition":
-            start, size = self.door.first_row(query), query.block_rows(n)
-            rows, mask = sampling.block(index, start, size, self._secrets.order)
+            size = query.block_rows(self.door.n)
+            start = self.door.first_row(query) + index * size
+            rows, mask, _ = sampling.block(start, size, self._secrets.order, shards.here(), shards.count)
         else:
-            rows, mask = sampling.poisson(key, n, query.rate, self.door.capacity(query))
+            # Each shard draws on its own: with one key for all, rows of different shards would come together.
+            key = self.sample_key(key)
+            rows, mask, _ = sampling.poisson(key, shards.rows, query.rate, self.door.capacity(query))
         return Sample(rows, mask if present is None else mask & present[rows])
 
+    def sample_key(self, key: jax.Array) -> jax.Array:
+        """Return the key of this shard's part of a sample."""
+        return jax.random.fold_in(key, self.door.shards.here()) if self.door.axes else key
+
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
-        """Return Σ clip(h(z_i)) over a sample."""
-        data = self._secrets.data
-        batch = data if sample.rows is None else jax.tree.map(lambda leaf: leaf[sample.rows], data)
-        return clip_and_sum(h, batch, sample.mask, clip, self.door.backend, self.door.microbatch)
+        """Return Σ clip(h(z_i)) over a sample, on all shards."""
+        data, door = self._secrets.data, self.door
+
+        def total(batch: PyTree, mask: jax.Array) -> PyTree:
+            return clip_and_sum(h, batch, mask, clip, door.backend, door.microbatch)
+
+        if door.store is not None and sample.rows is None:
+            return door.shards.add_up(door.store.add_up(total, sample.mask))
+        if door.store is not None:
+            batch = door.store.sample(sample.rows, sample.coming)
+        else:
+            batch = data if sample.rows is None else jax.tree.map(lambda leaf: leaf[sample.rows], data)
+        return door.shards.add_up(total(batch, sample.mask))
 
     def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]):
         """Return Gaussian noise in the shape of a sum: σ·C, and σ·w_j·C_j for block j of a joint query."""

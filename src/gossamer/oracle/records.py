@@ -1,12 +1,47 @@
 """The table behind the door: checked once, before anything is spent."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
+
+from gossamer import processes
+from gossamer.oracle.shards import Shards, local_rows, spread
+from gossamer.oracle.stored import Store, chunks_of, is_stored
 
 PyTree = Any
+
+
+class Records(NamedTuple):
+    """A table where it is used: on a device, over a mesh, or on disk."""
+
+    data: PyTree
+    """Arrays for the compiled loop; none if the table stays on disk."""
+    n: int
+    """How many records there are, in all processes."""
+    record: PyTree
+    """The shape of one record."""
+    shards: Shards
+    store: Store | None = None
+
+
+def place(data: PyTree, mesh: Mesh | None = None) -> Records:
+    """Check a table, of which every process has its own rows, and put it where it is used.
+
+    Arrays that are mapped from files (`numpy.memmap`) stay on disk. The checks are those of `check_records`.
+    """
+    stored = is_stored(data)
+    checked, here = processes.all_agree(lambda: _check_stored(data) if stored else check_records(data))
+    n = sum(processes.of_all(here))
+    shards = Shards.over(mesh, n)
+    begin = processes.all_agree(lambda: _check_share(here, n, mesh))
+    if stored:
+        store = Store(checked, shards, begin)
+        return Records((), n, store.record(), shards, store)
+    record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), checked)
+    return Records(checked if mesh is None else spread(checked, n, mesh), n, record, shards)
 
 
 def check_records(data: PyTree) -> tuple[PyTree, int]:
@@ -14,6 +49,36 @@ def check_records(data: PyTree) -> tuple[PyTree, int]:
 
     These checks speak to the owner of the data, before the first query: what they say is outside the guarantee.
     """
+    n = _check_shapes(data)
+    _check_numbers(data)
+    return jax.tree.map(_on_device, data), n
+
+
+def _check_stored(data: PyTree) -> tuple[PyTree, int]:
+    n = _check_shapes(data)
+    for leaves in chunks_of(data):
+        _check_numbers(jax.tree.unflatten(jax.tree.structure(data), leaves))
+        for leaf in leaves:
+            _on_device(leaf)
+    return data, n
+
+
+def _check_share(here: int, n: int, mesh: Mesh | None) -> int:
+    """Return which row of the table is this process's first; refuse rows that are not its share."""
+    if mesh is None:
+        if processes.many():
+            raise ValueError("this run has many processes but no mesh. Pass mesh=Mesh(jax.devices(), ('records',)).")
+        return 0
+    share = local_rows(n, mesh)
+    if share.stop - share.start != here:
+        raise ValueError(
+            f"process {jax.process_index()} has {here} of the n = {n} records, but the mesh gives it the "
+            f"{share.stop - share.start} rows {share.start}:{share.stop}. Load data[gs.local_rows(n, mesh)]."
+        )
+    return share.start
+
+
+def _check_shapes(data: PyTree) -> int:
     leaves = jax.tree_util.tree_leaves_with_path(data)
     if not leaves:
         raise ValueError("data has no arrays. Pass a pytree of arrays with one row per record, such as (X, y).")
@@ -34,12 +99,15 @@ def check_records(data: PyTree) -> tuple[PyTree, int]:
         raise ValueError("data has n = 0 records. At least one is needed.")
     if n >= 2**31 - 1:
         raise ValueError(f"data has n = {n} records; one device holds fewer than 2^31.")
-    for path, leaf in leaves:
+    return n
+
+
+def _check_numbers(data: PyTree) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(data):
         if jnp.issubdtype(leaf.dtype, jnp.inexact) and not bool(np.all(np.isfinite(leaf))):
             raise ValueError(
                 f"data{jax.tree_util.keystr(path)} has NaN or infinite entries. Drop or impute those records first."
             )
-    return jax.tree.map(_on_device, data), n
 
 
 def _on_device(leaf: Any) -> jax.Array:

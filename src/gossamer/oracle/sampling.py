@@ -29,6 +29,8 @@ class Sample(NamedTuple):
     rows: jax.Array | None
     """Row numbers; None: every row of the table in its order."""
     mask: jax.Array
+    coming: jax.Array | None = None
+    """For a table on disk: the rows of the next sample of this kind, to be read ahead."""
 
 
 def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
@@ -82,7 +84,13 @@ def _digit_tables(n: int, rate: float) -> list[np.ndarray]:
     return tables
 
 
-def block(index: jax.Array, start: int, size: int, order: jax.Array) -> Sample:
-    """Return the `index`-th block of `size` rows behind `start`, in the given order of the table."""
-    rows = jax.lax.dynamic_slice(order, (start + index * size,), (size,))
-    return Sample(rows, jnp.ones(size, bool))
+def block(start: jax.Array, size: int, order: jax.Array, shard: jax.Array | int = 0, shards: int = 1) -> Sample:
+    """Return the part on one shard of the block of `size` rows that begins at place `start` of the table's order.
+
+    Place p is place p // shards of shard p % shards in that shard's own order: blocks are spread evenly.
+    """
+    first = (start - shard + shards - 1) // shards
+    count = (start + size - shard + shards - 1) // shards - first
+    places = first + jnp.arange(-(-size // shards))
+    mask = jnp.arange(len(places)) < count
+    return Sample(order[jnp.where(mask, places, 0)], mask)
