@@ -63,7 +63,12 @@ def on_mesh(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """Return arrays and keys as every device of a mesh has them."""
     if mesh is None:
         return tree
-    return _through_words(lambda words: jax.device_put(words, NamedSharding(mesh, P())), tree)
+    everywhere = NamedSharding(mesh, P())
+
+    def put(word: np.ndarray) -> jax.Array:
+        return jax.make_array_from_callback(word.shape, everywhere, lambda index: word[index])
+
+    return _through_words(lambda words: jax.tree.map(put, words), tree)
 
 
 def off_mesh(tree: PyTree, mesh: Mesh | None) -> PyTree:
