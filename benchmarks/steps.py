@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gossamer as gs
+from gossamer.bench import Run, plain_run
 
 ROWS, FEATURES, BATCH = 200_000, 54, 256
 STEPS, ROUNDS = 5_000, 5
@@ -51,22 +51,9 @@ def private(table: Any) -> Any:
     return gs.solve(gs.ERM(gs.objectives.logistic), table, METHOD, budget, init=INIT, progress=False).params
 
 
-@jax.jit
-def plain(table: Any) -> Any:
-    def mean_loss(params: Any, batch: Any) -> jax.Array:
-        return jnp.mean(jax.vmap(gs.objectives.logistic, (None, 0))(params, batch))
-
-    def step(t: jax.Array, params: Any) -> Any:
-        chosen = jax.random.randint(jax.random.fold_in(jax.random.key(0), t), (BATCH,), 0, ROWS)
-        gradient = jax.grad(mean_loss)(params, jax.tree.map(lambda leaf: leaf[chosen], table))
-        return jax.tree.map(lambda x, g: x - 0.5 * g, params, gradient)
-
-    return jax.lax.fori_loop(0, STEPS, step, INIT)
-
-
-def seconds_per_step(run: Callable[[Any], Any], table: Any) -> tuple[float, float]:
+def seconds_per_step(run: Run) -> tuple[float, float]:
     begun, cpu = time.perf_counter(), time.process_time()
-    jax.block_until_ready(run(table))
+    jax.block_until_ready(run())
     return (time.perf_counter() - begun) / STEPS, (time.process_time() - cpu) / STEPS
 
 
@@ -83,18 +70,22 @@ def main() -> None:
     if not python:
         console.print(HOW_TO)
     table = make_table()
-    jax.block_until_ready((private(table), plain(table)))
+    ours = {
+        "gs.solve": lambda: private(table),
+        "plain SGD, not private": plain_run(gs.objectives.logistic, table, METHOD, INIT),
+    }
+    jax.block_until_ready([run() for run in ours.values()])
     rounds: dict[str, list[tuple[float, float]]] = {}
     for _ in range(ROUNDS):
-        turn = {"gs.solve": seconds_per_step(private, table), "plain SGD, not private": seconds_per_step(plain, table)}
+        turn = {name: seconds_per_step(run) for name, run in ours.items()}
         for name, times in (turn | (opacus(python) if python else {})).items():
             rounds.setdefault(name, []).append(times)
 
     page = Table("", "µs/step", "× gs.solve", "CPU µs/step", "× gs.solve", "steps/s")
     medians = {name: [median(times) for times in zip(*turns, strict=True)] for name, turns in rounds.items()}
-    ours = medians["gs.solve"]
+    first = medians["gs.solve"]
     for name, (clock, cpu) in medians.items():
-        micros = (f"{1e6 * clock:.1f}", f"{clock / ours[0]:.2f}", f"{1e6 * cpu:.1f}", f"{cpu / ours[1]:.2f}")
+        micros = (f"{1e6 * clock:.1f}", f"{clock / first[0]:.2f}", f"{1e6 * cpu:.1f}", f"{cpu / first[1]:.2f}")
         page.add_row(name, *micros, f"{1 / clock:.0f}")
     console.print(page)
 

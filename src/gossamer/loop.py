@@ -133,7 +133,7 @@ def advance(
     if mesh is None:
         return run(secrets, carry, stop)
     rows = P(mesh.axis_names)
-    spread = Secrets(data=rows, noise=P(), key=P(), order=rows, present=rows)
+    places: dict[str, Any] = {"data": rows, "noise": P(), "key": P(), "order": rows, "present": rows}
     # All devices compute the same carry from the same answers, which JAX cannot see.
-    sharded = jax.shard_map(run, mesh=mesh, in_specs=(spread, P(), P()), out_specs=P(), check_vma=False)
+    sharded = jax.shard_map(run, mesh=mesh, in_specs=(Secrets(**places), P(), P()), out_specs=P(), check_vma=False)
     return sharded(secrets, carry, stop)

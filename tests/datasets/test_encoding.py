@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from gossamer.datasets.encoding import Amount, Category, Encoding, Number
+from gossamer.datasets.encoding import Encoding
+from gossamer.tables.kinds import Amount, Category, Number
 
 ENCODING = Encoding(
     names=("age", "weight", "gain", "colour"),

@@ -146,7 +146,6 @@ def test_a_second_solve_does_not_recompile(case):
 def test_keys_are_never_reused(case):
     """JAX's own checker follows every key through the compiled loop."""
     with jax.debug_key_reuse(True):
-        jax.clear_caches()
         gs.solve(case.problem(), TABLE, case.method, BUDGET, init=START, seed=3)
 
 

@@ -224,7 +224,6 @@ def test_one_seed_one_result_one_compilation_and_no_key_twice():
     """JAX's own checker follows every key through the compiled loop."""
     case = CASES["DoubleSpider"]
     with jax.debug_key_reuse(True):
-        jax.clear_caches()
         first = gs.solve(case.problem, ROWS, case.method, BUDGET, init=START, seed=7)
         compiled = loop.advance._cache_size()
         other = gs.solve(case.problem, ROWS + 1.0, case.method, BUDGET, init=START + 0.5, seed=8)

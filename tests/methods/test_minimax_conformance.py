@@ -128,7 +128,6 @@ def test_one_seed_one_result_one_compilation_and_no_key_twice(name):
     method, problem = CASES[name].method, CASES[name].problem
     elsewhere = (START[0] + 0.5, START[1] + 0.5)
     with jax.debug_key_reuse(True):
-        jax.clear_caches()
         first = gs.solve(problem, ROWS, method, BUDGET, init=START, seed=7)
         compiled = loop.advance._cache_size()
         other = gs.solve(problem, ROWS + 1.0, method, BUDGET, init=elsewhere, seed=8)

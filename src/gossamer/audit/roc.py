@@ -1,17 +1,8 @@
 """How well an attack told members from non-members, and how well any attack could have.
 
-*Limits.* Let f(α) be the smallest share of members that any test misses when it accuses a share α of non-members: the
-trade-off function of the pair of output laws. (ε, δ)-DP says
-
-    f(α) ≥ f_{ε,δ}(α) = max(0, 1 − δ − e^ε α, e^{−ε}(1 − δ − α))                (Wasserman and Zhou, 2010)
-
-So the share of members found at false positive rate α is at most 1 − f(α), and the area under the ROC curve at most
-1 − ∫f. The two lines of f_{ε,δ} meet at α = f = (1 − δ)/(1 + e^ε) and end at (0, 1 − δ) and (1 − δ, 0), which makes
-∫f_{ε,δ} = (1 − δ)²/(1 + e^ε). A schedule is (ε, δ(ε))-DP for every ε, not only at the budget's, so f is at least the
-largest of all f_{ε,δ(ε)}: the tighter limits are those of this envelope, on a grid of ε (fewer ε: looser limits).
-
-Limits hold for a mixture too: if each record i has its own pair of laws with f_i ≥ f, f convex, then by Jensen's
-inequality the mean over i of found members is at most 1 − f(mean over i of accused non-members).
+*Limits.* Those of `gossamer.tradeoff`, by (ε, δ) alone and by the whole schedule. They hold for a mixture too: if each
+record i has its own pair of laws with f_i ≥ f, f convex, then by Jensen's inequality the mean over i of found members
+is at most 1 − f(mean over i of accused non-members).
 
 *Estimates.* All scores of all attacked models make one ROC curve. A member of one model is compared with non-members of
 the other models only: within one model the comparison of i with k would test "i without k" against "k without i", which
@@ -30,9 +21,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
-from gossamer import accounting, perturbed
+from gossamer import tradeoff
 from gossamer.budget import Budget
 from gossamer.planning import Plan
 
@@ -40,8 +31,6 @@ FALSE_POSITIVE_RATE = 1e-3
 """The rate at which found members are counted."""
 CONFIDENCE = 0.95
 _RESAMPLES = 1000
-_GRID = 64
-_CELLS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -55,38 +44,16 @@ class Limits:
 
 def certified_limits(budget: Budget) -> Limits:
     """Return what (ε, δ) alone implies."""
-    return _limits(np.array([budget.epsilon]), np.array([budget.delta]))
+    return _limits(tradeoff.certified(budget))
 
 
 def scheduled_limits(planned: Plan) -> Limits:
     """Return what the schedule implies by its whole curve δ(ε), an upper bound from the PLD accountant."""
-    budget, schedule = planned.budget, planned.schedule
-    if not budget.is_private:
-        return certified_limits(budget)
-    extra = perturbed.surcharge(schedule, budget.neighbors)
-    grid = np.linspace(0.0, 2 * budget.epsilon, _GRID + 1)
-    noise = np.maximum(accounting.pld_deltas(schedule, grid, budget.neighbors), accounting.SMALLEST_DELTA)
-    truncation = [accounting.truncation(schedule, planned.n, dict(planned.capacities), e) for e in grid]
-    return _limits(extra.epsilon + grid, np.minimum(extra.factor * noise + truncation, 1.0))
+    return _limits(tradeoff.scheduled(planned.schedule, planned.budget, planned.n, dict(planned.capacities)))
 
 
-def _limits(epsilons: np.ndarray, deltas: np.ndarray) -> Limits:
-    """Return the limits of the envelope of these f_{ε,δ}."""
-    if len(epsilons) == 1:
-        area = (1 - deltas[0]) ** 2 * special.expit(-epsilons[0])
-    else:
-        # A convex function lies above its tangent in the middle of a cell: this area is never too large.
-        area = np.mean(_missed(epsilons, deltas, (np.arange(_CELLS) + 0.5) / _CELLS))
-    return Limits(1 - float(area), 1 - float(_missed(epsilons, deltas, np.array([FALSE_POSITIVE_RATE]))[0]))
-
-
-def _missed(epsilons: np.ndarray, deltas: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Return max over the pairs (ε, δ) of f_{ε,δ}(α)."""
-    largest = np.zeros_like(alpha)
-    for epsilon, delta in zip(epsilons, deltas, strict=True):
-        steep = 1 - delta - np.exp(min(epsilon, 700.0)) * alpha
-        largest = np.maximum(largest, np.maximum(steep, np.exp(-epsilon) * (1 - delta - alpha)))
-    return largest
+def _limits(curve: tradeoff.TradeOff) -> Limits:
+    return Limits(curve.auc(), curve.found(FALSE_POSITIVE_RATE))
 
 
 @dataclass(frozen=True)

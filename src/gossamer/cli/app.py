@@ -2,9 +2,15 @@
 
 import typer
 
+from gossamer.cli import budget
+from gossamer.cli.audit import audit
+from gossamer.cli.bench import bench
 from gossamer.cli.fit import fit
 from gossamer.cli.plan import plan
+from gossamer.cli.predict import predict
+from gossamer.cli.report import report
 from gossamer.cli.reproduce import reproduce
+from gossamer.cli.schema import schema
 from gossamer.cli.verify import verify
 
 app = typer.Typer(
@@ -13,8 +19,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Private training beyond DP-SGD: a model, and a certificate of what was promised.",
 )
-for command in (fit, plan, verify, reproduce):
+for command in (fit, predict, schema, audit, plan, verify, report, reproduce, bench):
     app.command()(command)
+app.add_typer(budget.app, name="budget")
 
 
 def main() -> None:

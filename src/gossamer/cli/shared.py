@@ -1,6 +1,9 @@
 """Options and words that several commands share."""
 
+import contextlib
 import json
+import warnings
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -46,9 +49,26 @@ Epsilon = Annotated[float, typer.Option(help="ε of the guarantee.")]
 Delta = Annotated[float | None, typer.Option(help="δ of the guarantee; n ** -1.1 if not given.")]
 Neighbors = Annotated[NeighborsName, typer.Option(help="Which tables count as neighbours.")]
 Seed = Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")]
+Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, or UTF-16 with a mark, if not given.")]
+Delimiter = Annotated[str | None, typer.Option(help="Between the fields of a text table; found out if not given.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def say(as_json: bool, content: dict[str, Any], text: str) -> None:
     """Print a result for people, or the same for programs."""
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
+
+
+@contextlib.contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show warnings as one line each on the error stream, without the place in the code, which is ours."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            typer.echo(f"gossamer: warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]  # the rest of its arguments is not shown
+        yield

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.datasets import files
-from gossamer.datasets.encoding import Amount, Encoding, Number, codebook
+from gossamer.datasets.encoding import Encoding, codebook
 from gossamer.datasets.tables import Split
+from gossamer.tables.kinds import Amount, Number
 
 _BOOK = codebook("adult_codebook.json")
 # Ages are top-coded at 90 and hours at 99; amounts are four- and five-digit fields.

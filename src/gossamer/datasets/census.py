@@ -7,8 +7,9 @@ exceeds 50,000 $ (6.2 % do).
 from pathlib import Path
 
 from gossamer.datasets import files
-from gossamer.datasets.encoding import Amount, Encoding, Number, codebook
+from gossamer.datasets.encoding import Encoding, codebook
 from gossamer.datasets.tables import Split, Table
+from gossamer.tables.kinds import Amount, Number
 
 _FIELDS = (
     "age",

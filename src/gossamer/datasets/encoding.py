@@ -1,90 +1,22 @@
 """From lines of text to rows with a public bound on their norm: every scale and every category is known beforehand.
 
-    field of a line   becomes                                               ‖·‖² at most
-    Number            (x − low)/(high − low), clipped to [0, 1]             1
-    Amount            log(1 + x)/log(1 + high), clipped to [0, 1]; [x > 0]  2
-    Category          one-hot; a value that is not in the list is all zero  1
-
-Nothing is estimated from the records, so the encoding of one record does not depend on any other.
+What becomes of a field is said by its kind, see `gossamer.tables.kinds`.
 """
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
-from typing import ClassVar
 
 import numpy as np
 
 from gossamer.datasets.tables import Table
+from gossamer.tables.kinds import Category, Kind
 
 _PIECE = 512
 """Lines encoded at a time: their fields should stay in the cache of the processor."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number with public bounds."""
-
-    low: float
-    high: float
-    width: ClassVar[int] = 1
-    squared_norm: ClassVar[float] = 1.0
-
-    def fill(self, out: np.ndarray, values: Sequence[str]) -> None:
-        """Encode values into the columns `out`."""
-        out[:, 0] = np.clip((_numbers(values) - self.low) / (self.high - self.low), 0, 1)
-
-
-@dataclass(frozen=True)
-class Amount:
-    """An amount of money: mostly zero, else of any order of magnitude up to a public bound."""
-
-    high: float
-    width: ClassVar[int] = 2
-    squared_norm: ClassVar[float] = 2.0
-
-    def fill(self, out: np.ndarray, values: Sequence[str]) -> None:
-        """Encode values into the columns `out`."""
-        amount = np.clip(_numbers(values), 0, self.high)
-        out[:, 0] = np.log1p(amount) / math.log1p(self.high)
-        out[:, 1] = amount > 0
-
-
-@dataclass(frozen=True)
-class Category:
-    """One of a public list of values."""
-
-    values: tuple[str, ...]
-    squared_norm: ClassVar[float] = 1.0
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self.values)
-
-    @cached_property
-    def _codes(self) -> dict[str, int]:
-        return {value: code for code, value in enumerate(self.values)}
-
-    def fill(self, out: np.ndarray, values: Sequence[str]) -> None:
-        """Encode values into the columns `out`, which are zero."""
-        codes = np.fromiter(map(self._codes.get, values, itertools.repeat(-1)), np.intp, len(values))
-        known = np.flatnonzero(codes >= 0)
-        out[known, codes[known]] = 1
-
-
-def _numbers(values: Sequence[str]) -> np.ndarray:
-    numbers = np.array(values, np.float64)
-    if not np.isfinite(numbers).all():
-        raise ValueError("NaN or infinite")
-    return numbers
-
-
-Block = Number | Amount | Category
 
 
 @dataclass(frozen=True)
@@ -93,7 +25,7 @@ class Encoding:
 
     names: tuple[str, ...]
     """The names of all fields but the label."""
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, Kind]
     """What becomes of each field; fields without a block are dropped."""
     labels: Mapping[str, int]
     """The two labels as they are written."""

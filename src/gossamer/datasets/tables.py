@@ -33,11 +33,14 @@ def breast_cancer() -> Table:
     public for decades; nothing is read from the records themselves.
     """
     bunch = load_breast_cancer()
-    bounds = np.array(
-        [(float(low), float(high)) for low, high in re.findall(r"\):\s+([\d.]+)\s+([\d.]+)", bunch.DESCR)]
-    )
-    if bounds.shape != (bunch.data.shape[1], 2):
-        raise RuntimeError("the description of the breast-cancer table has changed; its bounds were not found")
-    low, high = bounds.T
+    low, high = breast_cancer_bounds(bunch.DESCR).T
     X = np.clip(2 * (bunch.data - low) / (high - low) - 1, -1, 1)
     return Table(X, bunch.target, float(np.sqrt(X.shape[1])), (0, 1))
+
+
+def breast_cancer_bounds(description: str) -> np.ndarray:
+    """Return the smallest and largest value of each of the 30 columns, as the data set's description says."""
+    found = re.findall(r"\):\s+([\d.]+)\s+([\d.]+)", description)
+    if len(found) != 30:
+        raise RuntimeError("the description of the breast-cancer table has changed; its bounds were not found")
+    return np.array([(float(low), float(high)) for low, high in found])

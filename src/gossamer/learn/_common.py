@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gossamer import geometry
 from gossamer.budget import Budget
+from gossamer.checkpoints import Checkpoints
 from gossamer.exceptions import PrivacyLeakWarning
 from gossamer.methods.base import Method
 from gossamer.solving import solve
@@ -21,10 +22,20 @@ from gossamer.solving import solve
 PyTree = Any
 
 
+class Task(NamedTuple):
+    """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit."""
+
+    problem: Any
+    data: tuple[np.ndarray, ...]
+    init: PyTree
+    method: Method
+
+
 class PrivateEstimator(BaseEstimator):
     """An estimator that trains by one call of `gs.solve`. List it before scikit-learn's mixins, which it amends.
 
-    A subclass stores these parameters, and turns arrays into a problem, a table and a starting point.
+    A subclass stores these parameters. Its `pose` checks arrays and makes a task of them, which costs nothing, and its
+    `_keep` makes attributes of the private parameters; between the two, `spend` spends.
     """
 
     epsilon: float
@@ -33,26 +44,37 @@ class PrivateEstimator(BaseEstimator):
     neighbors: Any
     random_state: Any
     progress: bool
+    checkpoints: Checkpoints | None
 
-    def _train(
-        self,
-        problem: Any,
-        data: tuple[np.ndarray, ...],
-        init: PyTree,
-        leaks: tuple[str, ...],
-        default: Callable[[Budget], Method],
-    ) -> PyTree:
+    def budget(self, n: int) -> Budget:
+        """Return what a fit on n records may spend."""
+        return Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
+
+    def spend(self, task: Task, leaks: tuple[str, ...] = ()) -> Self:
+        """Solve a task of `pose` within the budget, and keep what comes out; `leaks` go on the certificate."""
+        self._keep(self._train(task, leaks))
+        return self
+
+    def _keep(self, params: PyTree) -> None:
+        raise NotImplementedError
+
+    def _task(
+        self, problem: Any, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
+    ) -> Task:
+        """Return a task with the method that was given, or else the default one."""
+        return Task(problem, data, init, default(self.budget(len(data[0]))) if self.method is None else self.method)
+
+    def _train(self, task: Task, leaks: tuple[str, ...]) -> PyTree:
         """Return the private parameters; keep the certificate, with its leaks, and the history."""
-        n = len(data[0])
-        budget = Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
         result = solve(
-            problem,
-            data,
-            default(budget) if self.method is None else self.method,
-            budget,
-            init=init,
+            task.problem,
+            task.data,
+            task.method,
+            self.budget(len(task.data[0])),
+            init=task.init,
             seed=self._seed(),
             progress=self.progress,
+            checkpoints=self.checkpoints,
         )
         assumptions = (*result.certificate.assumptions, *leaks)
         self.certificate_ = dataclasses.replace(result.certificate, assumptions=assumptions)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer import methods
 from gossamer.budget import Budget
-from gossamer.learn._common import PrivateEstimator, penalty
+from gossamer.learn._common import PrivateEstimator, Task, penalty
 from gossamer.methods.base import Method
 from gossamer.objectives import ERM
 from gossamer.oracle.clipping.linear import LinearLoss
@@ -21,16 +21,15 @@ class PrivateLinearModel(PrivateEstimator):
     l2: float
     fit_intercept: bool
 
-    def _fit_linear(
+    def _linear_task(
         self,
         loss: LinearLoss,
         rows: np.ndarray,
         targets: np.ndarray,
         outputs: tuple[int, ...],
-        leaks: tuple[str, ...],
         default: Callable[[Budget], Method],
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return private weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
+    ) -> Task:
+        """Return the task of weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
         if isinstance(self.method, methods.AccMD):
             raise ValueError(
                 f"method = {self.method!r} works within a constraint, and {type(self).__name__} has none. Use GD, SGD, "
@@ -40,6 +39,10 @@ class PrivateLinearModel(PrivateEstimator):
         if self.fit_intercept:
             init["intercept"] = jnp.zeros(outputs)
         regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
-        params = self._train(ERM(loss, regularizer=regularizer), (rows, targets), init, leaks, default)
-        intercept = params.get("intercept", np.zeros(outputs))
-        return np.asarray(params["weights"], np.float64), np.asarray(intercept, np.float64)
+        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, default)
+
+
+def coefficients(params: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return private weights, shape (d, *outputs), and intercepts, shape outputs, as estimators keep them."""
+    weights = np.asarray(params["weights"], np.float64)
+    return weights, np.asarray(params.get("intercept", np.zeros(weights.shape[1:])), np.float64)

@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gossamer import methods, objectives
 from gossamer.budget import Budget
 from gossamer.certificate import Certificate
-from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.checkpoints import fingerprint
+from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
 from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, init_mlp
@@ -44,6 +45,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
+      checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
 
     Attributes:
       classes_: labels, sorted; the second is the positive class.
@@ -74,6 +76,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         neighbors="replace_one",
         random_state=None,
         progress=False,
+        checkpoints=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -85,12 +88,20 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
+        self.checkpoints = checkpoints
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAUCClassifier":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""
         self._refuse(unsupported)
+        task = self.pose(X, y)
+        return self.spend(task, self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels"))
+
+    def pose(self, X: Any, y: Any) -> Task:
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent.
+
+        A share of positives that was not given is ½ in it: `spend` buys the share first.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        leaks = self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels")
         self.classes_, targets = encode_labels(y, self.classes)
         if len(self.classes_) > 2:
             raise ValueError(
@@ -98,25 +109,31 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                 f"classes = {self.classes_.tolist()}. The ROC curve is about two classes."
             )
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        labels = targets.astype(np.float32)
-        trainer, bought = self._buy_share(labels)
         hidden = tuple(self.hidden_layer_sizes)
-        problem = objectives.auc(MLP(sigmoid=True), self.positive_share_, scalar_scale=_SCALAR_SCALE)
-        x, _ = trainer._train(
+        problem = _problem(0.5 if self.positive_share is None else self.positive_share)
+        return self._task(
             problem,
-            (rows, labels),
+            (rows, targets.astype(np.float32)),
             self._start(problem, rows.shape[1], hidden),
-            leaks,
             default=lambda budget: default_method(len(rows), bool(hidden)),
         )
+
+    def spend(self, task: Task, leaks: tuple[str, ...] = ()) -> Self:
+        """Buy the share of positives if it was not given, and solve the task of `pose` with what is left."""
+        trainer, bought = self._buy_share(task.data[1])
+        params = trainer._train(task._replace(problem=_problem(self.positive_share_)), leaks)
         self.certificate_ = (
             trainer.certificate_ if bought is None else compose(bought, trainer.certificate_, self.epsilon)
         )
         self.history_ = trainer.history_
+        self._keep(params)
+        return self
+
+    def _keep(self, params: Any) -> None:
+        x, _ = params
         self.layers_ = stored(x["model"])
         middle = _SCALAR_SCALE * (float(x["a"]) + float(x["b"])) / 2
         self.threshold_ = float(special.logit(np.clip(middle, 0.01, 0.99)))
-        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score of each row, positive where the second class is predicted; shape (n,)."""
@@ -145,22 +162,34 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         if self.positive_share is not None:
             self.positive_share_ = self.positive_share
             return copy.copy(self), None
-        whole = Budget(self.epsilon, len(labels) ** -1.1 if self.delta is None else self.delta, self.neighbors)
+        whole = self.budget(len(labels))
         trainer = copy.copy(self)
         trainer.epsilon, trainer.delta = (1 - SHARE_OF_BUDGET) * whole.epsilon, (1 - SHARE_OF_BUDGET) * whole.delta
         budget = Budget(SHARE_OF_BUDGET * whole.epsilon, SHARE_OF_BUDGET * whole.delta, whole.neighbors)
         seed = self._seed()
         # Not the seed of the training: the two would share their noise.
         other = None if seed is None else int(np.random.SeedSequence((seed, 1)).generate_state(1)[0])
-        share, certificate = objectives.positive_share(labels, budget, seed=other)
-        self.positive_share_ = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
-        return trainer, certificate
+
+        def buy() -> tuple[float, str]:
+            share, certificate = objectives.positive_share(labels, budget, seed=other)
+            return float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)), certificate.to_json()
+
+        if self.checkpoints is None:
+            self.positive_share_, certificate = buy()
+        else:
+            of = f"{budget} {seed} {fingerprint(labels)}"
+            self.positive_share_, certificate = self.checkpoints.remember("share of positives", of, buy)
+        return trainer, Certificate.from_json(certificate)
 
     def _start(self, problem: objectives.Minimax, inputs: int, hidden: tuple[int, ...]) -> Any:
         """Return a network whose scores are all ½, and the saddle point there: a = b = ½, α = 1."""
         seed = self._seed()
         key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
         return objectives.auc_init(problem, init_mlp(key, inputs, hidden), score=0.5)
+
+
+def _problem(share: float) -> objectives.Minimax:
+    return objectives.auc(MLP(sigmoid=True), share, scalar_scale=_SCALAR_SCALE)
 
 
 def compose(bought: Certificate, training: Certificate, epsilon: float) -> Certificate:

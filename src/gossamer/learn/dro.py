@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from gossamer import methods, objectives
-from gossamer.learn._common import PrivateEstimator, encode_labels, scale_rows
+from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
 from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy, init_mlp
@@ -55,6 +55,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
+      checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
 
     Attributes:
       classes_: labels, sorted.
@@ -89,6 +90,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         neighbors="replace_one",
         random_state=None,
         progress=False,
+        checkpoints=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -104,6 +106,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
+        self.checkpoints = checkpoints
 
     def fit(self, X: Any, y: Any, groups: Any = None, **unsupported: Any) -> "PrivateDROClassifier":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason.
@@ -115,11 +118,15 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
           unsupported: refused.
         """
         self._refuse(unsupported)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        task = self.pose(X, y, groups)
         read = {"data_norm": "the largest row norm", "classes": "the set of labels"}
         if groups is not None:
             read |= {"groups": "the set of groups", "group_shares": "the share of rows in each group"}
-        leaks = self._warn_of_leaks(**read)
+        return self.spend(task, self._warn_of_leaks(**read))
+
+    def pose(self, X: Any, y: Any, groups: Any = None) -> Task:
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         binary = len(self.classes_) == 2
@@ -128,11 +135,14 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         for name in ("groups_", "group_weights_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
-            params = self._fit_records(rows, labels, start, leaks)
-        else:
-            params = self._fit_groups(rows, labels, groups, start, leaks)
+            return self._records_task(rows, labels, start)
+        return self._groups_task(rows, labels, groups, start)
+
+    def _keep(self, params: Any) -> None:
+        if hasattr(self, "groups_"):
+            params, weights = params
+            self.group_weights_ = np.asarray(weights, np.float64)
         self.layers_ = stored(params)
-        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores: shape (n,) for two classes, else (n, k)."""
@@ -167,8 +177,8 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
         return init_mlp(key, inputs, tuple(self.hidden_layer_sizes), outputs=outputs)
 
-    def _fit_records(self, rows: np.ndarray, labels: np.ndarray, start: Any, leaks: tuple[str, ...]) -> Any:
-        """Return private layers for the worst distribution near that of the records."""
+    def _records_task(self, rows: np.ndarray, labels: np.ndarray, start: Any) -> Task:
+        """Return the task of layers for the worst distribution near that of the records."""
         for name in ("groups", "group_shares"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -179,12 +189,12 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         if divergence is None:
             divergence = objectives.ChiSquare() if self.radius is None else objectives.KL()
         problem = objectives.DRO(CrossEntropy(), divergence, self.penalty, self.radius)
-        return self._train(
-            problem, (rows, labels), start, leaks, default=lambda budget: default_method(len(rows), problem, start)
+        return self._task(
+            problem, (rows, labels), start, default=lambda budget: default_method(len(rows), problem, start)
         )
 
-    def _fit_groups(self, rows: np.ndarray, labels: np.ndarray, groups: Any, start: Any, leaks: tuple[str, ...]) -> Any:
-        """Return private layers for the worst group."""
+    def _groups_task(self, rows: np.ndarray, labels: np.ndarray, groups: Any, start: Any) -> Task:
+        """Return the task of layers for the worst group, and of the groups' weights."""
         for name in ("divergence", "penalty", "radius"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -195,15 +205,12 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.groups_, indices = encode_groups(groups, self.groups)
         shares = self._shares(indices)
         problem = objectives.GroupDRO(CrossEntropy(), len(shares), shares, strong_concavity=_STRONG_CONCAVITY)
-        params, weights = self._train(
+        return self._task(
             problem,
             (rows, labels, indices),
             (start, jnp.full(len(shares), 1 / len(shares))),
-            leaks,
             default=lambda budget: default_grouped(len(rows), shares, bool(self.hidden_layer_sizes)),
         )
-        self.group_weights_ = np.asarray(weights, np.float64)
-        return params
 
     def _shares(self, indices: np.ndarray) -> tuple[float, ...]:
         """Return the shares of the groups, raised to what noise lets see."""

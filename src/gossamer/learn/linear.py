@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
-from gossamer.learn._common import public_bound, scale_rows
-from gossamer.learn._linear_model import PrivateLinearModel
+from gossamer.learn._common import Task, public_bound, scale_rows
+from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 from gossamer.methods.base import Method
 
 
@@ -36,10 +36,13 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
+      checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
 
     Attributes:
       coef_: coefficients, shape (d,), for rows and targets as they were passed.
       intercept_: the intercept, a number.
+      data_norm_: the bound on rows that was given or read.
+      target_bound_: the bound on targets that was given or read.
       certificate_: the privacy certificate of the fit.
       history_: public values, one per step.
 
@@ -65,6 +68,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         neighbors="replace_one",
         random_state=None,
         progress=False,
+        checkpoints=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -77,26 +81,33 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
+        self.checkpoints = checkpoints
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLinearRegression":
         """Train on rows X with targets y, spending the budget once. Weights are refused, with the reason."""
         self._refuse(unsupported)
+        task = self.pose(X, y)
+        leaks = self._warn_of_leaks(data_norm="the largest row norm", target_bound="the largest absolute target")
+        return self.spend(task, leaks)
+
+    def pose(self, X: Any, y: Any) -> Task:
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         n, d = X.shape
-        leaks = self._warn_of_leaks(data_norm="the largest row norm", target_bound="the largest absolute target")
-        rows, scale = scale_rows(X, self.data_norm)
-        bound = public_bound("target_bound", self.target_bound, np.abs(y))
-        weights, intercept = self._fit_linear(
+        rows, self.data_norm_ = scale_rows(X, self.data_norm)
+        self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))
+        return self._linear_task(
             objectives.squared,
             rows,
-            np.clip(y / bound, -1.0, 1.0).astype(np.float32),
+            np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32),
             (),
-            leaks,
             default=lambda budget: default_method(n, d, budget.epsilon, self.fit_intercept),
         )
-        self.coef_ = weights * (bound / scale)
-        self.intercept_ = float(intercept) * bound
-        return self
+
+    def _keep(self, params: Any) -> None:
+        weights, intercept = coefficients(params)
+        self.coef_ = weights * (self.target_bound_ / self.data_norm_)
+        self.intercept_ = float(intercept) * self.target_bound_
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row."""

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
-from gossamer.learn._common import encode_labels, scale_rows
-from gossamer.learn._linear_model import PrivateLinearModel
+from gossamer.learn._common import Task, encode_labels, scale_rows
+from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 from gossamer.methods.base import Method
 
 
@@ -31,11 +31,13 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
+      checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
 
     Attributes:
       coef_: coefficients, shape (1, d) or (k, d), for rows as they were passed.
       intercept_: intercepts.
       classes_: labels.
+      data_norm_: the bound on rows that was given or read.
       certificate_: the privacy certificate of the fit.
       history_: public values, one per step.
 
@@ -61,6 +63,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         neighbors="replace_one",
         random_state=None,
         progress=False,
+        checkpoints=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -73,26 +76,32 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
+        self.checkpoints = checkpoints
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLogisticRegression":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""
         self._refuse(unsupported)
+        task = self.pose(X, y)
+        return self.spend(task, self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels"))
+
+    def pose(self, X: Any, y: Any) -> Task:
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        leaks = self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels")
         self.classes_, targets = encode_labels(y, self.classes)
-        rows, scale = scale_rows(X, self.data_norm)
+        rows, self.data_norm_ = scale_rows(X, self.data_norm)
         binary = len(self.classes_) == 2
-        weights, intercept = self._fit_linear(
+        return self._linear_task(
             objectives.logistic if binary else objectives.softmax,
             rows,
             targets.astype(np.float32 if binary else np.int32),
             () if binary else (len(self.classes_),),
-            leaks,
             default=lambda budget: default_method(),
         )
-        self.coef_ = weights.reshape(X.shape[1], -1).T / scale
+
+    def _keep(self, params: Any) -> None:
+        weights, intercept = coefficients(params)
+        self.coef_ = weights.reshape(self.n_features_in_, -1).T / self.data_norm_
         self.intercept_ = intercept.reshape(-1)
-        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores: shape (n,) for two classes, else (n, k)."""

@@ -137,18 +137,23 @@ class Oracle:
 
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
         """Return Σ clip(h(z_i)) over a sample, on all shards."""
-        data, door = self._secrets.data, self.door
+        door = self.door
 
         def total(batch: PyTree, mask: jax.Array) -> PyTree:
             return clip_and_sum(h, batch, mask, clip, door.backend, door.microbatch)
 
         if door.store is not None and sample.rows is None:
             return door.shards.add_up(door.store.add_up(total, sample.mask))
-        if door.store is not None:
-            batch = door.store.sample(sample.rows, sample.coming)
-        else:
-            batch = data if sample.rows is None else jax.tree.map(lambda leaf: leaf[sample.rows], data)
-        return door.shards.add_up(total(batch, sample.mask))
+        return door.shards.add_up(total(self._batch(sample), sample.mask))
+
+    def _batch(self, sample: Sample) -> PyTree:
+        """Return the records of a sample."""
+        rows, data, store = sample.rows, self._secrets.data, self.door.store
+        if rows is None:
+            return data
+        if store is not None:
+            return store.sample(rows, rows if sample.coming is None else sample.coming)
+        return jax.tree.map(lambda leaf: leaf[rows], data)
 
     def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]):
         """Return Gaussian noise in the shape of a sum: σ·C, and σ·w_j·C_j for block j of a joint query."""

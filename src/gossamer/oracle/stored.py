@@ -20,7 +20,10 @@ from gossamer.oracle.shards import Shards
 
 PyTree = Any
 CHUNK_BYTES = 4 << 20
-_HELD_BYTES = 128 << 20
+_HELD_BYTES = 512 << 20
+"""How many bytes of files may be mapped in memory before they are given back."""
+_SMALL_BYTES = 64 << 20
+"""An array up to this size, such as the labels of ten million records, is held in memory after all."""
 _MOST_AHEAD = 16
 _PAGES_AROUND = 16 << 12
 """How much of a file one access may map: the kernel maps the pages around it as well."""
@@ -36,7 +39,8 @@ class Store:
 
     def __init__(self, data: PyTree, shards: Shards, begin: int = 0):
         """Take arrays with one row per record, which begin at row `begin` of the whole table."""
-        self._leaves, self._structure = jax.tree.flatten(data)
+        leaves, self._structure = jax.tree.flatten(data)
+        self._leaves = [np.array(leaf) if leaf.nbytes <= _SMALL_BYTES else leaf for leaf in leaves]
         self._shards, self._begin = shards, begin
         self._shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], _device_dtype(leaf)) for leaf in self._leaves]
         size = sum(math.prod(shape.shape) * shape.dtype.itemsize for shape in self._shapes)
@@ -108,7 +112,7 @@ class Store:
         if isinstance(which, np.ndarray):
             places = np.minimum(which, len(self._leaves[0]) - 1)
             read = [np.take(leaf, places, axis=0).astype(shape.dtype, copy=False) for leaf, shape in wanted]
-            self._hold(len(which) * len(read) * _PAGES_AROUND)
+            self._hold(len(which) * _PAGES_AROUND * sum(isinstance(leaf, np.memmap) for leaf in self._leaves))
             return read
         parts = [(np.asarray(leaf[which : which + self.chunk]), shape) for leaf, shape in wanted]
         read = [_filled(part, self.chunk, shape.dtype) for part, shape in parts]
@@ -136,7 +140,7 @@ def chunks_of(data: PyTree) -> Iterator[list[np.ndarray]]:
     """Yield a stored table in pieces that fit in memory, its leaves in order."""
     leaves = jax.tree.leaves(data)
     size = sum(math.prod(leaf.shape[1:]) * leaf.dtype.itemsize for leaf in leaves)
-    rows = max(1, _HELD_BYTES // 4 // max(1, size))
+    rows = max(1, _HELD_BYTES // 16 // max(1, size))
     for start in range(0, leaves[0].shape[0], rows):
         yield [np.asarray(leaf[start : start + rows]) for leaf in leaves]
         release(leaves)

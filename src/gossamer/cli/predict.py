@@ -1,0 +1,39 @@
+"""`gossamer predict`: what a model says about the rows of a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import shared
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, as `gossamer fit --out` wrote it.")],
+    table: Annotated[Path, typer.Argument(help="CSV or Parquet with the schema's columns; it needs no target.")],
+    out: Annotated[Path | None, typer.Option(help="A file .csv or .parquet; printed as CSV if not given.")] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities in place of scores.")] = False,
+    encoding: shared.Encoding = None,
+    delimiter: shared.Delimiter = None,
+    as_json: shared.AsJson = False,
+) -> None:
+    """Write the number of each row, its label, and its score or probabilities.
+
+    In CSV, a label that a spreadsheet would run as a formula begins with an apostrophe.
+    """
+    from gossamer.runs.folder import load
+    from gossamer.runs.predicting import csv_text, predict_table, write_predictions
+    from gossamer.tables.reading import read_table
+
+    if out is not None and out.resolve() == table.resolve():
+        raise ValueError(f"--out {out} is the table itself. Name another file.")
+    loaded = load(run)
+    records = read_table(table, encoding=encoding, delimiter=delimiter)
+    columns = predict_table(loaded, records, proba)
+    for remark in loaded.schema.remarks(records):
+        typer.echo(f"gossamer: note: {remark}", err=True)
+    if out is None:
+        shared.say(as_json, columns, csv_text(columns).rstrip("\n"))
+    else:
+        write_predictions(out, columns)
+        shared.say(as_json, {"rows": records.n, "file": str(out)}, f"{records.n} rows written to {out}")

@@ -1,0 +1,166 @@
+"""What a run will be like, before any data is read: noise against signal, evaluations, seconds.
+
+*Noise-to-signal.* An answer is (Σ clip(h(z_i), C) + N(0, (σC)² I))/(q n). Its noise has norm σC√d/(q n), d the number
+of values that are asked for; its mean has norm C at most, when all records pull alike at full length. Their ratio
+√d·σ/(q n) is free of C. Well below 1 single answers can be trusted; above it only the mean of many can, which is how
+methods with many small steps work. A query that asks for several things at once divides its noise among them, which is
+not in this number: the model's part has somewhat more.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from gossamer import accounting, contour
+from gossamer.budget import Budget, Neighbors
+from gossamer.methods.base import Method
+from gossamer.oracle.correlation import mixture
+from gossamer.planning import Plan, plan
+from gossamer.schedule import Query, Schedule
+
+_DUAL = ("dual", "dual_difference", "ascent")
+"""Queries about the second player or the dual variable alone."""
+# Seconds of a compiled step of private logistic regression on the machine that docs/benchmarks.md is about: for a
+# query, for a record of it, and for a value of that record. The rows of a sample are gathered first.
+_FULL = (1e-5, 1e-8, 1.8e-9)
+_SAMPLED = (2e-5, 8e-8, 2.5e-9)
+_PROBE_SECONDS = 8.5e-5
+"""What `_probe` took there."""
+
+
+_SLOW_RATE = 1e-3
+"""Calibrating samples at smaller rates takes from several seconds to half a minute."""
+
+
+class Cell(NamedTuple):
+    """What n records and ε would give; None where the method cannot run, or its noise is beyond the accountant."""
+
+    n: int
+    epsilon: float
+    noise_multiplier: float | None
+    """Of the schedule's first query: as calibrated, or, if `is_bound`, an upper bound on that."""
+    noise_to_signal: float | None
+    is_bound: bool
+
+
+def outline(method: Method, n: int, budget: Budget, exact: bool = False) -> tuple[Plan, bool]:
+    """Return a plan in a second or two, and whether its noise is only a bound (`table`) since calibration takes long.
+
+    Args:
+      method: how to train.
+      n: the number of records.
+      budget: what may be spent.
+      exact: whether to wait for the noise that a run would take.
+    """
+    schedule = method.schedule(n)
+    rates = (query.rate for query in schedule if query.sampling == "poisson")
+    if exact or not budget.is_private or min(rates, default=1.0) >= _SLOW_RATE:
+        return plan(method, n, budget), False
+    sizes, lost = accounting.capacities(schedule, n, budget)
+    return Plan(method, n, budget, _bounded(schedule, budget), tuple(sizes.items()), lost), True
+
+
+def sample_size(query: Query, n: int) -> float:
+    """Return the expected number of records in a sample."""
+    return query.block_rows(n) if query.disjoint else query.rate * n
+
+
+def evaluations(query: Query, n: int) -> float:
+    """Return the expected number of gradients of one record in all samples of a query; a difference takes two."""
+    return query.count * sample_size(query, n) * (2 if query.name.endswith("difference") else 1)
+
+
+def noise_to_signal(query: Query, n: int, parameters: int, dual: int = 1) -> float:
+    """Return the norm of an answer's noise relative to the longest signal, √d·σ/(q n).
+
+    Args:
+      query: with its noise multiplier.
+      n: the number of records.
+      parameters: d, the number of the model's parameters.
+      dual: d of queries about the second player alone.
+    """
+    if query.noise_multiplier is None:
+        raise ValueError(f"query {query.name!r} has no noise multiplier yet; calibrate the schedule first.")
+    size = dual if query.name in _DUAL else parameters
+    noise = math.sqrt(size) * query.noise_multiplier / sample_size(query, n)
+    if query.stream is None:
+        return noise
+    return noise * float(np.linalg.norm(mixture(query.stream.strategy, query.stream.length)[query.stream.first]))
+
+
+def seconds(schedule: Schedule, n: int, columns: int) -> float:
+    """Return a guess of how long a run of a linear model takes here once it is compiled, right to a factor of 2 or so.
+
+    Stored figures of another machine, times how much longer this one takes for a small piece of work.
+    """
+
+    def of(query: Query) -> float:
+        start, record, value = _FULL if query.sampling == "full" else _SAMPLED
+        return query.count * start + evaluations(query, n) * (record + value * columns)
+
+    return _probe() / _PROBE_SECONDS * sum(map(of, schedule))
+
+
+def table(
+    method_of: Callable[[int], Method],
+    sizes: Sequence[int],
+    epsilons: Sequence[float],
+    delta_of: Callable[[int], float],
+    neighbors: Neighbors,
+    parameters: int,
+    dual: int = 1,
+    part: float = 1.0,
+) -> list[Cell]:
+    """Return the noise of a method's first query for several n and ε, row by row.
+
+    Without Poisson samples it is as calibrated. With them calibration takes seconds, and a bound by Rényi divergence
+    takes its place: usually up to a fifth above, at worst about twice as much (few samples at a tiny rate). `part` is
+    what of ε and δ the method gets.
+    """
+
+    def cell(n: int, epsilon: float) -> Cell:
+        try:
+            schedule = method_of(n).schedule(n)
+            budget = Budget(part * epsilon, part * delta_of(n), neighbors)
+            is_bound = any(query.sampling == "poisson" for query in schedule)
+            noisy = _bounded(schedule, budget) if is_bound else accounting.calibrate(schedule, budget, n)
+        except (ValueError, contour.DidNotConvergeError):  # a sample larger than the table, say
+            return Cell(n, epsilon, None, None, False)
+        first = noisy.queries[0]
+        return Cell(n, epsilon, first.noise_multiplier, noise_to_signal(first, n, parameters, dual), is_bound)
+
+    return [cell(n, epsilon) for n in sizes for epsilon in epsilons]
+
+
+def _bounded(schedule: Schedule, budget: Budget) -> Schedule:
+    """Return the schedule with noise that keeps a budget for sure, and is not the least that does."""
+    ratios = np.array(schedule.ratios())
+
+    def noisy(log_scale: float) -> Schedule:
+        return schedule.with_noise(tuple(math.exp(log_scale) * ratios))
+
+    def excess(log_scale: float) -> float:
+        reached = contour.renyi_delta(accounting.costs_of(noisy(log_scale)), budget.epsilon, budget.neighbors)
+        return math.log(max(reached, 1e-300)) - math.log(budget.delta * (1 - accounting.TRUNCATION_SHARE))
+
+    low = high = -math.log(min(ratios))
+    while excess(low) <= 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
+    return noisy(optimize.brentq(excess, low, high, xtol=1e-3) + 1e-3)
+
+
+def _probe() -> float:
+    """Return the seconds of a product of a matrix and a vector on one core (no BLAS, whose threads start slowly)."""
+    rows = np.ones((8192, 64), np.float32)
+    times = []
+    for _ in range(50):
+        begun = time.perf_counter()
+        np.einsum("ij,j->i", rows, rows[0])
+        times.append(time.perf_counter() - begun)
+    return min(times)

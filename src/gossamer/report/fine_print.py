@@ -1,0 +1,54 @@
+"""What the promise rests on: assumptions, a recomputation, versions; and what to cite."""
+
+from gossamer.certificate import Certificate
+from gossamer.report import citing
+from gossamer.report.judging import Judgement
+from gossamer.report.markup import Markup, element, join, number
+from gossamer.report.parts import bullets, paragraphs, section, table
+
+
+def assumptions(certificate: Certificate, judgement: Judgement) -> Markup:
+    """List what must be true for the promise to hold, and before it what is not."""
+    plain = [sentence for sentence in certificate.assumptions if sentence not in judgement.reservations]
+    return section(
+        "Assumptions and warnings",
+        bullets(judgement.faults, "bad"),
+        bullets(judgement.reservations, "warn"),
+        bullets([*plain, f"Randomness: {certificate.seed}."]),
+    )
+
+
+def recomputation(certificate: Certificate, judgement: Judgement) -> Markup:
+    """State the outcome of recomputing ε."""
+    found = judgement.verification
+    rows = [
+        ("ε on the certificate", number(certificate.epsilon)),
+        ("ε recomputed", number(found.epsilon)),
+        ("at δ", number(certificate.delta)),
+        ("of δ, for samples cut at a fixed size", number(certificate.truncation_delta)),
+        ("Accountant", found.accountant),
+        ("Outcome", "holds" if found else element("span", "DOES NOT HOLD", class_="bad")),
+    ]
+    return section(
+        "Recomputation",
+        paragraphs(
+            join(
+                [
+                    "When this page was written, ε was computed again from the queries above. Anybody can do so: ",
+                    element("code", "gossamer verify certificate.json"),
+                ]
+            )
+        ),
+        table("Recomputation", ("Quantity", "Value"), rows),
+    )
+
+
+def versions(certificate: Certificate) -> Markup:
+    """List the software that made the run."""
+    return section("Versions", table("Versions", ("Software", "Version"), list(certificate.versions.items())))
+
+
+def citation(certificate: Certificate) -> Markup:
+    """Say how to cite the run."""
+    entries = citing.entries(certificate.method, str(certificate.versions.get("gossamer", "unknown")))
+    return section("How to cite", *(element("pre", entry) for entry in entries))

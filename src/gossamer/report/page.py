@@ -1,0 +1,120 @@
+"""The report: one HTML file that stands alone, without scripts and without a network.
+
+What it shows depends on the records only through private answers: it is made from a run's certificate, its public
+history and its schema. They may come from anywhere, so all of their text is escaped; a content security policy that
+allows styles and nothing else is the second wall.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossamer.certificate import Certificate
+from gossamer.report import course, fine_print, promise, schema
+from gossamer.report.judging import Judgement, judge
+from gossamer.report.markup import Markup, at_most, element, equation, number
+from gossamer.report.parts import bullets
+from gossamer.report.style import CSS
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_OBJECTIVES = {
+    "logistic": "Logistic regression",
+    "auc": "A classifier trained for the AUC",
+    "dro": "A classifier trained for the worst case",
+    "worst-group": "A classifier trained for the worst group",
+}
+
+
+def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline: Mapping[str, Any]) -> str:
+    """Return the report of a run as HTML.
+
+    Args:
+      certificate: what was promised.
+      history: public values, one per step.
+      pipeline: the parsed pipeline.json: objective, target, schema and model.
+    """
+    judgement = judge(certificate, schema.leaks(pipeline, certificate.assumptions))
+    body = element(
+        "main",
+        _header(certificate, pipeline),
+        _verdict(certificate, judgement),
+        _key_figures(certificate, judgement),
+        promise.promise(certificate, judgement),
+        promise.attacker(certificate, judgement),
+        course.queries(certificate),
+        course.training(history),
+        course.settings(certificate, pipeline),
+        schema.data(pipeline),
+        fine_print.assumptions(certificate, judgement),
+        fine_print.recomputation(certificate, judgement),
+        fine_print.versions(certificate),
+        fine_print.citation(certificate),
+        element(
+            "footer",
+            "Nothing on this page was computed from the records but through the private answers listed above, and what "
+            "is marked NOT MET or as a leak. The page needs no network and runs no scripts.",
+        ),
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", "Privacy report: ", certificate.method, f", {equation('ε', certificate.epsilon)}"),
+        element("style", Markup(CSS)),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, element('body', body), lang='en')}\n"
+
+
+def _header(certificate: Certificate, pipeline: Mapping[str, Any]) -> Markup:
+    objective = str(pipeline.get("objective", "A model"))
+    target = pipeline.get("target")
+    what: list[Any] = [_OBJECTIVES.get(objective, objective)]
+    if target is not None:
+        what += [" for ", element("span", target, class_="name")]
+    what.append(f", trained by {certificate.method} on {number(certificate.n)} records.")
+    return element(
+        "header",
+        element("div", "Gossamer", class_="brand"),
+        element("h1", "Privacy report"),
+        element("p", *what, class_="lead"),
+    )
+
+
+def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
+    promised = (
+        f"Differential privacy with {equation('ε', certificate.epsilon)} and {equation('δ', certificate.delta)}. "
+        f"Recomputed from all that was asked of the data: {equation('ε', judgement.verification.epsilon)}."
+    )
+    if not math.isfinite(certificate.epsilon):
+        level, headline = "broken", "✕ No privacy is promised"
+    elif judgement.faults:
+        level, headline = "broken", "✕ This promise is not to be relied on"
+    elif judgement.reservations:
+        level, headline = "reserved", "! The promise holds, with reservations"
+    else:
+        level, headline = "holds", "✓ The promise holds"
+    return element(
+        "div",
+        element("h2", headline),
+        "" if judgement.faults else element("p", promised),
+        bullets([*judgement.faults, *judgement.reservations]),
+        class_=f"verdict {level}",
+    )
+
+
+def _key_figures(certificate: Certificate, judgement: Judgement) -> Markup:
+    odds = judgement.scheduled.even_odds() if math.isfinite(certificate.epsilon) else 1.0
+    figures = {
+        "ε: how much one record can matter; smaller is stronger": number(certificate.epsilon),
+        "δ: the allowance for exceptions": number(certificate.delta, 3),
+        "records, a public number": number(certificate.n),
+        "an attacker’s best guess at even odds is right, at most": at_most(odds),
+    }
+    return element(
+        "dl",
+        *(element("div", element("dt", name), element("dd", value)) for name, value in figures.items()),
+        class_="figures",
+    )

@@ -1,0 +1,136 @@
+"""What was promised: to one person, in plain words; in symbols; and as a limit to every attacker."""
+
+import math
+
+import numpy as np
+
+from gossamer.certificate import Certificate
+from gossamer.report.figures import Axis, Line, chart
+from gossamer.report.judging import Judgement
+from gossamer.report.markup import Markup, at_most, element, equation, number, percent, rounded_up
+from gossamer.report.parts import bullets, paragraphs, remark, section, table
+
+_ALARM = 0.05
+_ALARMS = (0.001, 0.01, _ALARM, 0.2)
+_NOT_PROMISED = (
+    "What is true of people in general may be learned: that is what the model is for.",
+    "A person with several rows is protected less than a person with one.",
+    "Another run on the same table is another promise: their costs add up.",
+)
+_NEIGHBORS = {
+    "replace_one": "For all tables D and D′ of n records that differ in one of them,",
+    "add_remove": "For all tables D and D′ of which one has a record in a row where the other has none,",
+}
+
+
+def promise(certificate: Certificate, judgement: Judgement) -> Markup:
+    """Say what (ε, δ) means for one person, in plain words and in symbols."""
+    title = "What was promised"
+    if not math.isfinite(certificate.epsilon):
+        return section(title, paragraphs("Nothing: ε is infinite, and no noise was added."))
+    doubt = "What follows is what the certificate claims. It is not to be relied on, for the reasons given above."
+    return section(
+        title,
+        element("p", doubt, class_="bad") if judgement.faults else "",
+        paragraphs(*_plain_words(certificate, judgement)),
+        element("h3", "What is not promised"),
+        bullets(_NOT_PROMISED),
+        element("h3", "In symbols"),
+        element(
+            "p",
+            element("i", "Pr[M(D) ∈ S] ≤ "),
+            element("i", "e", element("sup", "ε"), " · Pr[M(D′) ∈ S] + δ"),
+            element("br"),
+            element("i", f"{equation('ε', certificate.epsilon)}, "),
+            element("i", f"{equation('δ', certificate.delta)}, "),
+            element("i", equation("n", certificate.n)),
+            class_="formula",
+        ),
+        remark(
+            f"{_NEIGHBORS[certificate.neighbors]} and every set S of outcomes. M is the whole run. "
+            f"(neighbors = {certificate.neighbors})"
+        ),
+    )
+
+
+def _plain_words(certificate: Certificate, judgement: Judgement) -> tuple[str, str, str]:
+    change, suspicion = {
+        "replace_one": (
+            "been replaced by any other",
+            "has narrowed one person’s record down to two possibilities with even odds",
+        ),
+        "add_remove": (
+            "not been in the table",
+            "knows one person’s record and wonders, with even odds, whether it is in the table",
+        ),
+    }[certificate.neighbors]
+    growth = number(math.exp(certificate.epsilon) if certificate.epsilon < 700 else math.inf, 3)
+    return (
+        f"The table has {number(certificate.n)} rows, and each row is one person’s record. Take any one of them. "
+        "Everything that was published about this run, the model and this report included, would have come out with "
+        f"nearly the same probability if that record had {change}. No outcome is more than about {growth} times as "
+        f"likely in one case as in the other, but for an allowance of {number(certificate.delta, 3)}: the first number "
+        "is e to the power of ε, the second is δ.",
+        "What this means against the strongest attacker: someone who knows every other row, knows how the model was "
+        f"trained, {suspicion}, and sees the model, guesses right at most "
+        f"{at_most(judgement.scheduled.even_odds())} of the time. Tossing a coin, they would be right half the time.",
+        f"If they want to be wrong in at most {percent(_ALARM, 0)} of the cases in which their suspicion is false, "
+        f"they are right in at most {at_most(judgement.scheduled.found(_ALARM))} of those in which it is true. Blind "
+        f"guessing manages {percent(_ALARM, 0)}.",
+    )
+
+
+def attacker(certificate: Certificate, judgement: Judgement) -> Markup:
+    """Draw the trade-off curve: how often any attacker is right against how often they are wrong."""
+    title = "What any attacker could achieve"
+    if not math.isfinite(certificate.epsilon):
+        return section(title, paragraphs("There is no limit: without privacy an attacker may be right every time."))
+    certified, scheduled = judgement.certified, judgement.scheduled
+    rows = [
+        (
+            percent(alpha),
+            at_most(scheduled.found(alpha)),
+            at_most(certified.found(alpha)),
+            percent(alpha),
+        )
+        for alpha in _ALARMS
+    ]
+    headers = ("False alarms", "Limit by all that was asked", "Limit by ε and δ alone", "Blind guessing")
+    how = "their privacy loss distribution" if judgement.verification else "ε as recomputed"
+    caption = (
+        "No attacker, whatever they know and however they compute, gets above the solid line. It follows from all "
+        f"queries below, by {how}; the dashed line from ε and δ alone."
+    )
+    areas = [f"{rounded_up(curve.auc(), 3):.3f}" for curve in (scheduled, certified)]
+    return section(
+        title,
+        element("figure", _curves(judgement), element("figcaption", caption), class_="wide"),
+        table("Limits to every attack", headers, rows, numeric=range(4)),
+        remark(
+            f"Largest possible area under the curve (AUC): {areas[0]} by all that was asked, {areas[1]} by ε and δ "
+            "alone, 0.5 by blind guessing. Limits are rounded up."
+        ),
+    )
+
+
+def _curves(judgement: Judgement) -> Markup:
+    certified, scheduled = judgement.certified, judgement.scheduled
+    alpha = np.concatenate([[0.0], np.geomspace(1e-4, 0.05, 60), np.linspace(0.05, 1.0, 140)[1:]])
+    findings = [
+        f"With {percent(rate)} false alarms no attacker recognises more than {at_most(scheduled.found(rate))} "
+        f"of the true cases, or {at_most(certified.found(rate))} by ε and δ alone."
+        for rate in _ALARMS
+    ]
+    return chart(
+        "tradeoff",
+        "Limits to every attack",
+        " ".join([*findings, "Blind guessing recognises as large a share as it raises false alarms."]),
+        Axis("false alarms", 0.0, 1.0, percent=True),
+        Axis("truth recognised, at most", 0.0, 1.0, percent=True),
+        [
+            Line("blind guessing", alpha, alpha, "chance"),
+            Line("limit by ε and δ alone", alpha, 1 - certified.missed(alpha), "other"),
+            Line("limit by all that was asked", alpha, 1 - scheduled.missed(alpha), "main"),
+        ],
+        legend=True,
+    )

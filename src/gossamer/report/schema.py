@@ -1,0 +1,70 @@
+"""The section on the table itself: which columns there are, and by whose word their bounds hold."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gossamer.report.markup import Markup, element, shown
+from gossamer.report.parts import paragraphs, section, table
+
+_READ = "read_from_data"
+_TOLD = ("kind", "low", "high", "values", "missing", _READ)
+
+
+def leaks(pipeline: Mapping[str, Any], assumptions: Iterable[str]) -> list[str]:
+    """Return what the schema says was read from the records; a mark that no assumption speaks of gets a sentence."""
+    schema = _mapping(pipeline.get("schema"))
+    listed = schema.get("leaks")
+    sentences = [str(sentence) for sentence in listed] if isinstance(listed, list) else []
+    told = any(sentence.startswith("NOT MET") for sentence in (*assumptions, *sentences))
+    marks = [schema.get(key) for key in schema if key.endswith(_READ)]
+    marks += [_mapping(column).get(_READ) for column in _mapping(schema.get("columns")).values()]
+    if any(marks) and not told:
+        sentences.append("NOT MET: what is marked below as read from the data is outside this guarantee.")
+    return sentences
+
+
+def data(pipeline: Mapping[str, Any]) -> Markup:
+    """Show the columns with their declared bounds; those that nobody confirmed are marked."""
+    schema = _mapping(pipeline.get("schema"))
+    columns = _mapping(schema.get("columns"))
+    facts = {"target": pipeline.get("target"), **schema}
+    about = [
+        (name, shown(value), _source(schema.get(f"{name}_{_READ}")))
+        for name, value in facts.items()
+        if value is not None and name not in ("columns", "leaks") and not name.endswith(_READ)
+    ]
+    rows = [
+        (name, shown(column.get("kind", "")), _declared(column), _source(column.get(_READ)))
+        for name, column in ((name, _mapping(column)) for name, column in columns.items())
+    ]
+    return section(
+        "The table",
+        paragraphs(
+            "What was declared about the table before training. Numbers outside their bounds were moved to the nearest "
+            "bound; a category that is not listed counts as none of them. What is public knowledge costs nothing. What "
+            "was read from the records is a leak outside the promise."
+        ),
+        table("About the table", ("About", "Value", "Source"), about) if about else "",
+        table("Columns", ("Column", "Kind", "Declared", "Source"), rows) if rows else "",
+        "" if rows else element("p", "No schema was kept with this run.", class_="muted"),
+    )
+
+
+def _declared(column: Mapping[str, Any]) -> str:
+    interval = " ".join(
+        f"{word} {shown(column[key])}" for key, word in (("low", "from"), ("high", "to")) if key in column
+    )
+    parts = [interval] if interval else []
+    if "values" in column:
+        parts.append(shown(column["values"]))
+    if column.get("missing"):
+        parts.append("missing values are told apart")
+    return "; ".join([*parts, *(f"{key}: {shown(value)}" for key, value in column.items() if key not in _TOLD)])
+
+
+def _source(read: Any) -> str | Markup:
+    return element("span", "READ FROM THE DATA: a leak", class_="warn") if read else "declared"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,45 @@
+"""Where a run's records come from, and what is public about them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gossamer.runs import demo
+from gossamer.tables.flags import schema_from_flags
+from gossamer.tables.schema import Schema
+from gossamer.tables.schema_files import read_schema
+from gossamer.tables.table import Table
+
+
+def gather(
+    read: Callable[[Path], Table],
+    table: Path | None,
+    test: Path | None,
+    schema: Path | None,
+    target: str | None,
+    group: str | None,
+    flags: dict[str, Any],
+) -> tuple[Table, Table | None, Schema]:
+    """Return the records, the held-out ones if any, and what is public about them: the demo's if there is no table."""
+    if table is not None:
+        records = read(table)
+        return records, None if test is None else read(test), declare(records, schema, target, group, flags)
+    if any((test, schema, target, group, *flags.values())):
+        raise ValueError("TABLE is missing: options about columns need one. Without any, a public table is the demo.")
+    return demo.breast_cancer()
+
+
+def declare(table: Table, schema: Path | None, target: str | None, group: str | None, flags: dict[str, Any]) -> Schema:
+    """Return the schema of a file, or as flags declare it; what they leave out is drafted from the data, and leaks."""
+    given = {name: value for name, value in flags.items() if value}
+    if schema is None:
+        if target is None:
+            raise ValueError("--target is missing: name the column to predict.")
+        return schema_from_flags(table, target, group=group, **given)
+    if given:
+        raise ValueError(f"--schema does not go with flags for {', '.join(given)}. Write them into {schema}.")
+    read = read_schema(schema)
+    for name, wanted, found in (("target", target, read.target), ("group", group, read.group)):
+        if wanted is not None and wanted != found:
+            raise ValueError(f"--{name} {wanted} differs from {schema}, where {name} = {found!r}. Correct one of them.")
+    return read

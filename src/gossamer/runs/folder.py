@@ -1,0 +1,124 @@
+"""The folder of a run: every file is written at once or not at all, and the certificate last.
+
+    model.npz          the private numbers of the model
+    pipeline.json      what they mean: objective, schema, recipe, names
+    history.csv        public values of the training, one line a step
+    report.html        the same for people
+    certificate.json   what was promised; a folder without it is not a finished run
+
+None of them depends on records but through private answers, and through what the certificate names as a leak.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gossamer import atomic
+from gossamer.runs.recipe import Recipe
+from gossamer.runs.storing import largest_size, pack, unpack
+from gossamer.tables.schema import Schema
+from gossamer.tables.schema_files import schema_from_dict, schema_to_dict
+
+if TYPE_CHECKING:
+    from gossamer.certificate import Certificate
+
+FORMAT = 1
+FILES = ("model.npz", "pipeline.json", "history.csv", "report.html", "certificate.json")
+_LARGEST_PIPELINE = 1 << 26
+
+
+class Run(NamedTuple):
+    """A finished run, as its folder holds it."""
+
+    model: Any
+    """The fitted estimator: it predicts, and knows nothing of its training."""
+    schema: Schema
+    recipe: Recipe
+
+
+def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
+    """Write the folder of a run whose estimator was fitted."""
+    from gossamer.report import render
+
+    content, description = pack(model)
+    pipeline = {
+        "format": FORMAT,
+        "gossamer": metadata.version("gossamer"),
+        "objective": recipe.objective,
+        "target": schema.target,
+        "schema": {**schema_to_dict(schema), "leaks": list(schema.leaks())},
+        "feature_names": list(schema.feature_names),
+        "recipe": recipe.to_dict(),
+        "model": description,
+    }
+    report = render(model.certificate_, model.history_, pipeline)
+    atomic.write_bytes(folder / "model.npz", content)
+    atomic.write_text(folder / "pipeline.json", json.dumps(pipeline, indent=2, ensure_ascii=False, allow_nan=False))
+    atomic.write_text(folder / "history.csv", history_text(model.history_))
+    atomic.write_text(folder / "report.html", report)
+    atomic.write_text(folder / "certificate.json", model.certificate_.to_json())
+
+
+def history_text(history: Mapping[str, np.ndarray]) -> str:
+    """Return public values as CSV, one line a step; what was not recorded is an empty cell."""
+    steps = len(next(iter(history.values())))
+    columns = [[repr(value) if not math.isnan(value) else "" for value in each.tolist()] for each in history.values()]
+    rows = zip(map(str, range(1, steps + 1)), *columns, strict=True)
+    return "\n".join([",".join(["step", *history]), *map(",".join, rows), ""])
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether there is a finished run in a folder."""
+    return (folder / "certificate.json").exists()
+
+
+def load(folder: Path) -> Run:
+    """Read a finished run back; files that are broken, or made up by an enemy, are refused by a ValueError."""
+    if not is_finished(folder):
+        raise ValueError(f"{folder} is not a finished run: it has no certificate.json. Name what `gossamer fit` wrote.")
+    path = folder / "pipeline.json"
+    try:
+        pipeline = _read_pipeline(path)
+        schema = {name: value for name, value in pipeline["schema"].items() if name != "leaks"}
+        declared, recipe = schema_from_dict(schema), Recipe.from_dict(pipeline["recipe"])
+        limit = largest_size(pipeline["model"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not the description of a run: {error}") from None
+    content = _read(folder / "model.npz", limit)
+    try:
+        model = unpack(content, pipeline["model"])
+    except ValueError as error:
+        raise ValueError(f"{folder / 'model.npz'}: {error}") from None
+    if model.n_features_in_ != declared.width or set(model.classes_) != set(declared.classes):
+        raise ValueError(f"{path}: its schema is that of another model.")
+    return Run(model, declared, recipe)
+
+
+def load_certificate(folder: Path) -> "Certificate":
+    """Read the certificate of a finished run."""
+    from gossamer.certificate import Certificate
+
+    path = folder / "certificate.json"
+    try:
+        return Certificate.from_json(path.read_text(encoding="utf-8"))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is broken: {error}") from None
+
+
+def _read_pipeline(path: Path) -> dict[str, Any]:
+    pipeline = json.loads(_read(path, _LARGEST_PIPELINE))
+    if not isinstance(pipeline, dict) or pipeline.get("format") != FORMAT:
+        raise ValueError(f"it has not format {FORMAT}. Was it written by another version of Gossamer?")
+    return pipeline
+
+
+def _read(path: Path, limit: int) -> bytes:
+    size = path.stat().st_size
+    if size > limit:
+        raise ValueError(f"{path} has {size} bytes, more than the {limit} that it can need.")
+    return path.read_bytes()

@@ -1,0 +1,87 @@
+"""What a stored model says about the rows of a table, as columns and as files."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer import atomic
+from gossamer.runs.folder import Run
+from gossamer.tables.table import Table
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a cell begins with that some spreadsheet takes for a formula."""
+
+
+class Scores(NamedTuple):
+    """How well labels of a table are predicted. NOT PRIVATE: they are computed from its records."""
+
+    accuracy: float
+    auc: float | None
+    """The area under the ROC curve, for two classes that both occur."""
+
+
+def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
+    """Return the number of each row, from 1, its label, and its score or probabilities; the target may be absent."""
+    X = run.schema.encode(table)
+    columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1)), "label": run.model.predict(X).tolist()}
+    if proba:
+        named = zip(run.model.classes_, run.model.predict_proba(X).T, strict=True)
+        return columns | {f"probability of {label}": values.tolist() for label, values in named}
+    scores = run.model.decision_function(X)
+    if scores.ndim == 1:
+        return columns | {"score": scores.tolist()}
+    return columns | {f"score of {c}": s.tolist() for c, s in zip(run.model.classes_, scores.T, strict=True)}
+
+
+def write_predictions(path: Path, columns: dict[str, list[Any]]) -> None:
+    """Write predictions to a file .csv or .parquet."""
+    if path.suffix == ".csv":
+        atomic.write_text(path, csv_text(columns))
+    elif path.suffix == ".parquet":
+        atomic.write_bytes(path, _parquet(columns))
+    else:
+        raise ValueError(f"out = {str(path)!r} must end in .csv or .parquet.")
+
+
+def csv_text(columns: dict[str, list[Any]]) -> str:
+    """Return columns as CSV in which no cell is a formula: a text that a spreadsheet would run begins with a '."""
+    text = io.StringIO()
+    # Texts in quotes: what comes after a return in one of them is not a cell of its own.
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(map(_harmless, columns))
+    writer.writerows(map(_harmless, row) for row in zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def score_table(model: Any, X: np.ndarray, labels: np.ndarray) -> Scores:
+    """Return how well a model predicts these labels. Not private."""
+    from sklearn.metrics import roc_auc_score
+
+    accuracy = float(np.mean(model.predict(X) == labels))
+    if len(model.classes_) > 2 or len(set(labels.tolist())) < 2:
+        return Scores(accuracy, None)
+    return Scores(accuracy, float(roc_auc_score(labels == model.classes_[1], model.decision_function(X))))
+
+
+def _harmless(cell: Any) -> Any:
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("to write .parquet, pip install 'gossamer[parquet]'; or write .csv.") from None
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()

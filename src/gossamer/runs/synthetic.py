@@ -1,0 +1,32 @@
+"""Tables made from a schema alone: nobody's records."""
+
+import numpy as np
+
+from gossamer.tables.kinds import Amount, Category
+from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.table import Table, TableBuilder
+
+
+def synthetic_table(schema: Schema, n: int, seed: int) -> Table:
+    """Return n rows with every value drawn by itself: uniform between bounds and among categories, classes and groups.
+
+    Half of the amounts are 0. Labels have nothing to do with the rest: what a model knows of them it has by heart.
+    """
+    rng = np.random.default_rng(seed)
+    columns = {name: _column(declared, n, rng) for name, declared in schema.features.items()}
+    lists = {schema.target: schema.classes} | ({} if schema.group is None else {schema.group: schema.groups})
+    columns |= {name: rng.choice(values, n).tolist() for name, values in lists.items()}
+    builder = TableBuilder("a table made from the schema", tuple(columns))
+    builder.add(columns.values())
+    return builder.table()
+
+
+def _column(declared: Declaration, n: int, rng: np.random.Generator) -> list[str]:
+    kind = declared.kind
+    if isinstance(kind, Category):
+        return rng.choice(kind.values, n).tolist()
+    low = 0.0 if isinstance(kind, Amount) else float(kind.low)  # type: ignore[union-attr]  # ignored ones are no features
+    values = low + rng.random(n) * (float(kind.high) - low)  # type: ignore[union-attr]
+    if isinstance(kind, Amount):
+        values *= rng.random(n) < 0.5
+    return [repr(value) for value in values.tolist()]

@@ -1,0 +1,110 @@
+"""A first schema for a table, guessed from its records. Everything in it is marked as read from them.
+
+    column                                            drafted as
+    nothing but missing values, or one value only     ignore
+    numbers, mostly zero and otherwise large          amount
+    other numbers                                     number, between rounded bounds
+    whole numbers, all different, that count rows     ignore: an identifier
+    texts, few different ones                         category
+    texts, many different ones                        ignore: an identifier, a date, free text
+
+Bounds are rounded outwards to one digit of their distance, so that they seldom are one person's value; they depend on
+the records all the same, and so does the choice of a kind.
+"""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import numpy as np
+
+from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
+from gossamer.tables.numerals import have_decimal_commas, parse_numbers, whole_if_exact
+from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.table import Column, Table
+
+_MOST_CATEGORIES = 50
+_FEWEST_IDENTIFIERS = 20
+"""So many whole numbers are not all different and dense by chance."""
+_LARGE_AMOUNT = 1000
+
+
+def draft(table: Table, target: str, group: str | None = None) -> Schema:
+    """Return a schema in which everything is marked as read from the data, for a person to check and confirm."""
+    classes = listed(table, target, "target")
+    groups = () if group is None else listed(table, group, "group")
+    columns = {name: draft_column(table[name], table.n) for name in table.names if name != target}
+    return Schema(
+        target,
+        classes,
+        columns,
+        group,
+        groups,
+        classes_read_from_data=True,
+        groups_read_from_data=group is not None,
+    )
+
+
+def draft_column(column: Column, n: int) -> Declaration:
+    """Return a declaration that is marked as read from the data."""
+    kind = _kind(column, n)
+    # A missing category is all zero and so differs from all others; a missing number would be the same as the lowest.
+    missing = isinstance(kind, Number | Amount) and bool((column.codes < 0).any())
+    return Declaration(kind, missing, read_from_data=True)
+
+
+def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
+    """Return the values of a column of classes or groups in order: by size if they are numbers, else by alphabet."""
+    values = table[name].values
+    if not 2 <= len(values) <= _MOST_CATEGORIES:
+        many = f"more than {_MOST_CATEGORIES}" if len(values) > 2 else "fewer than two"
+        raise ValueError(
+            f"{table.source}: column {name!r} has {many} different values, so it cannot be the {role}. Name a column "
+            "of classes, or make classes of it first (such as 'low' and 'high')."
+        )
+    return _in_order(values)
+
+
+def _in_order(values: tuple[str, ...]) -> tuple[str, ...]:
+    numbers = parse_numbers(values)
+    by_size = not np.isnan(numbers).any()
+    return tuple(value for _, value in sorted(zip(numbers if by_size else values, values, strict=True)))
+
+
+def _kind(column: Column, n: int) -> Kind:
+    if not column.values:
+        return Ignore("all values are missing")
+    if len(column.values) == 1:
+        return Category(column.values) if (column.codes < 0).any() else Ignore("all values are the same")
+    numbers = parse_numbers(column.values)
+    if not np.isnan(numbers).any():
+        return _kind_of_numbers(numbers, column, n)
+    if len(column.values) <= _MOST_CATEGORIES:
+        return Category(_in_order(column.values))
+    if have_decimal_commas(column.values):
+        return Ignore("numbers with a decimal comma: write them with a point and draft again")
+    return Ignore(f"text with more than {_MOST_CATEGORIES} different values: an identifier, a date or free text?")
+
+
+def _kind_of_numbers(numbers: np.ndarray, column: Column, n: int) -> Kind:
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high:
+        return Ignore("all values are the same")
+    bounds = _rounded(low, high)
+    if not math.isfinite(bounds[1] - bounds[0]):
+        return Ignore("numbers that are too large to compute with")
+    if len(numbers) == n >= _FEWEST_IDENTIFIERS and high - low < 2 * n and (numbers == np.floor(numbers)).all():
+        return Ignore("whole numbers, all different: an identifier?")
+    zeros = np.append(numbers == 0, False)[column.codes]
+    if low == 0 and high >= _LARGE_AMOUNT and zeros.mean() > 0.5:
+        return Amount(bounds[1])
+    return Number(*bounds)
+
+
+def _rounded(low: float, high: float) -> tuple[float, ...]:
+    """Round bounds outwards to a multiple of the leading power of ten of their distance."""
+    below, above = Decimal(repr(low)), Decimal(repr(high))
+    step = Decimal(10) ** (above - below).adjusted()
+    return tuple(
+        whole_if_exact(float((value / step).to_integral_value(rounding) * step))
+        for value, rounding in ((below, ROUND_FLOOR), (above, ROUND_CEILING))
+    )

@@ -1,0 +1,103 @@
+"""Schemas from the words of a command line, for people without a schema file."""
+
+import math
+from collections.abc import Sequence
+
+from gossamer.tables.drafting import draft_column, listed
+from gossamer.tables.kinds import Amount, Category, Ignore, Number
+from gossamer.tables.numerals import parse_numbers, whole_if_exact
+from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.table import Table
+from gossamer.tables.wording import nearest, shown
+
+
+def schema_from_flags(
+    table: Table,
+    target: str,
+    *,
+    bounds: Sequence[str] = (),
+    amounts: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    classes: str | None = None,
+    group: str | None = None,
+    groups: str | None = None,
+) -> Schema:
+    """Return a schema as flags declare it; what they do not declare is drafted from the records, and marked so.
+
+    Args:
+      table: whose columns are meant.
+      target: the column to predict.
+      bounds: such as "age=17:90".
+      amounts: such as "gain=100000".
+      categories: such as "sex=Female|Male".
+      ignore: names of columns to leave out.
+      classes: the values of the target, such as "no|yes".
+      group: the column that says to which group a record belongs.
+      groups: the values of the group.
+    """
+    columns = {}
+    for flags, kind_of, form in (
+        (bounds, _number, "COLUMN=LOW:HIGH"),
+        (amounts, _amount, "COLUMN=HIGH"),
+        (categories, _category, "COLUMN=VALUE|VALUE"),
+        (tuple(f"{name}=" for name in ignore), _ignore, "COLUMN"),
+    ):
+        for flag in flags:
+            name, text = _split(flag, table.names, form)
+            if name in columns:
+                raise ValueError(f"column {name!r} is declared twice, the second time by {shown(flag)}. Keep one.")
+            try:
+                columns[name] = Declaration(kind_of(text))
+            except ValueError as error:
+                raise ValueError(f"{shown(flag)} is not of the form {form}: {error}") from None
+    for name in table.names:
+        if name != target and name not in columns:
+            columns[name] = draft_column(table[name], table.n)
+    return Schema(
+        target,
+        listed(table, target, "target") if classes is None else _values(classes),
+        {name: columns[name] for name in table.names if name in columns},
+        group,
+        _values(groups) if groups is not None else listed(table, group, "group") if group is not None else (),
+        classes_read_from_data=classes is None,
+        groups_read_from_data=groups is None and group is not None,
+    )
+
+
+def _split(flag: str, names: Sequence[str], form: str) -> tuple[str, str]:
+    """Split a flag after the longest name of a column that it begins with: names and values may contain '=' too."""
+    named = [name for name in names if flag.startswith(f"{name}=")]
+    if not named:
+        before = flag.partition("=")[0]
+        raise ValueError(f"{shown(flag)} must be {form} with a column of the table.{nearest(before, names)}")
+    name = max(named, key=len)
+    return name, flag[len(name) + 1 :]
+
+
+def _number(text: str) -> Number:
+    low, _, high = text.partition(":")
+    return Number(_bound(low), _bound(high))
+
+
+def _amount(text: str) -> Amount:
+    return Amount(_bound(text))
+
+
+def _category(text: str) -> Category:
+    return Category(_values(text))
+
+
+def _ignore(text: str) -> Ignore:
+    return Ignore()
+
+
+def _values(text: str) -> tuple[str, ...]:
+    return tuple(value.strip() for value in text.split("|"))
+
+
+def _bound(text: str) -> float:
+    number = float(parse_numbers([text.strip()])[0])
+    if math.isnan(number):
+        raise ValueError(f"{shown(text)} is not a number.")
+    return whole_if_exact(number)

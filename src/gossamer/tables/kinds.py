@@ -1,0 +1,149 @@
+"""What a column can be: each kind has public bounds and becomes numbers of a bounded norm.
+
+    kind       a value becomes                                           ‖·‖² at most
+    Number     (x − low)/(high − low), clipped to [0, 1]                 1
+    Amount     log(1 + x)/log(1 + high), clipped to [0, 1]; [x > 0]      2
+    Category   one-hot; a value that is not in the list is all zero      1
+    Ignore     nothing                                                   0
+
+Nothing is estimated from the records, so the encoding of one record does not depend on any other.
+"""
+
+import itertools
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gossamer.tables.wording import shown
+
+Values = Sequence[str] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with public bounds."""
+
+    low: float
+    high: float
+    width: ClassVar[int] = 1
+    squared_norm: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _require_finite("low", self.low)
+        _require_finite("high", self.high)
+        if not self.low < self.high:
+            raise ValueError(f"low = {shown(self.low)} must be below high = {shown(self.high)}.")
+        if not math.isfinite(float(self.high) - float(self.low)):
+            raise ValueError(
+                f"low = {shown(self.low)} and high = {shown(self.high)} are too far apart to divide by their distance."
+            )
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns that a column of this name becomes."""
+        return (name,)
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Encode values into the columns `out`."""
+        low, high = float(self.low), float(self.high)
+        out[:, 0] = (np.clip(_numbers(values), low, high) - low) / (high - low)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of money: mostly zero, else of any order of magnitude up to a public bound."""
+
+    high: float
+    width: ClassVar[int] = 2
+    squared_norm: ClassVar[float] = 2.0
+
+    def __post_init__(self) -> None:
+        _require_finite("high", self.high)
+        if not self.high > 0:
+            raise ValueError(f"high = {shown(self.high)} must be above 0.")
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns that a column of this name becomes."""
+        return (f"log(1 + {name})", f"{name} > 0")
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Encode values into the columns `out`."""
+        amount = np.clip(_numbers(values), 0, float(self.high))
+        out[:, 0] = np.log1p(amount) / math.log1p(self.high)
+        out[:, 1] = amount > 0
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of a public list of values."""
+
+    values: tuple[str, ...]
+    squared_norm: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        require_distinct("values", self.values)
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.values)
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {value: code for code, value in enumerate(self.values)}
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns that a column of this name becomes."""
+        return tuple(f"{name} = {value}" for value in self.values)
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Encode values into the columns `out`, which are zero."""
+        codes = np.fromiter(map(self._codes.get, values, itertools.repeat(-1)), np.intp, len(values))
+        known = np.flatnonzero(codes >= 0)
+        out[known, codes[known]] = 1
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """A column that is left out, perhaps for a reason."""
+
+    reason: str = ""
+    width: ClassVar[int] = 0
+    squared_norm: ClassVar[float] = 0.0
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return no names."""
+        return ()
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Leave `out`, which has no columns, as it is."""
+
+
+Kind = Number | Amount | Category | Ignore
+
+
+def require_distinct(name: str, values: Sequence[str]) -> None:
+    """Refuse a list of values that is empty or says one twice."""
+    if not values:
+        raise ValueError(f"{name} = [] must name at least one value.")
+    repeated = [value for value, times in Counter(values).items() if times > 1]
+    if repeated:
+        raise ValueError(f"{name} has {shown(repeated[0])} more than once; remove the repetition.")
+
+
+def _require_finite(name: str, value: Any) -> None:
+    # Compared, not converted: a whole number may be too large for a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{name} = {shown(value)} must be a finite number.")
+
+
+def _numbers(values: Values) -> np.ndarray:
+    numbers = np.asarray(values, np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError("NaN or infinite")
+    return numbers

@@ -1,0 +1,211 @@
+"""What a table's columns mean and which bounds are public: the contract between a table and a model."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Values, require_distinct
+from gossamer.tables.numerals import parse_numbers
+from gossamer.tables.table import MISSING, Column, Table, is_missing
+from gossamer.tables.wording import nearest, shown, shown_list
+
+_LARGEST = np.finfo(np.float64).max
+_DECLARED = {Number: "range", Amount: "upper bound", Category: "list of categories", Ignore: "choice to ignore it"}
+_NOT_MET = "NOT MET: {} read from the records and is outside this guarantee."
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What is declared of one column.
+
+    A missing value is all zero. With `missing` there is one more column, 1 for a missing value and else 0; the bound
+    on the norm stays what it is, because where that column is 1 the others are 0.
+    """
+
+    kind: Kind
+    missing: bool = False
+    read_from_data: bool = False
+    """Whether the declaration was drafted by looking at the records, and nobody has confirmed that it is public."""
+
+    def __post_init__(self) -> None:
+        if self.missing and isinstance(self.kind, Ignore):
+            raise ValueError("missing = True says how to encode a column, but this one is ignored; leave it out.")
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the encoding."""
+        return self.kind.width + self.missing
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns of the encoding."""
+        return (*self.kind.features(name), *([f"{name} is missing"] if self.missing else []))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Which column is predicted, what the others are, and what is public about them.
+
+    Columns of a table that are not in the schema are ignored.
+    """
+
+    target: str
+    classes: tuple[str, ...]
+    """The public list of the target's values."""
+    columns: Mapping[str, Declaration]
+    group: str | None = None
+    """The column that says to which group a record belongs. It is a feature only if `columns` has it too."""
+    groups: tuple[str, ...] = ()
+    """The public list of the groups."""
+    classes_read_from_data: bool = False
+    groups_read_from_data: bool = False
+
+    def __post_init__(self) -> None:
+        require_values("classes", self.classes)
+        if len(self.classes) < 2:
+            raise ValueError(f"classes = {list(self.classes)} must have at least two values.")
+        if self.target in self.columns:
+            raise ValueError(f"target = {self.target!r} is also in columns; a model may not see what it predicts.")
+        if self.group == self.target:
+            raise ValueError(f"group = {self.group!r} is also the target; name another column.")
+        if self.group is not None:
+            require_values("groups", self.groups)
+        elif self.groups:
+            raise ValueError("groups are listed but group, the column that has them, is not named.")
+        for name, declared in self.columns.items():
+            if isinstance(declared.kind, Category):
+                require_values(f"column {name!r}: values", declared.kind.values)
+        if not self.width:
+            kinds = {name: declared.kind for name, declared in self.columns.items()}
+            reasons = [f"{name!r} ({kind.reason})" for name, kind in kinds.items() if isinstance(kind, Ignore)]
+            raise ValueError(f"no column is left to learn from. Ignored are: {shown_list(reasons)}.")
+
+    @cached_property
+    def features(self) -> dict[str, Declaration]:
+        """The columns that a model sees."""
+        return {name: declared for name, declared in self.columns.items() if declared.width}
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the encoding."""
+        return sum(declared.width for declared in self.columns.values())
+
+    @property
+    def row_norm(self) -> float:
+        """The bound on the norm of an encoded row, which follows from the kinds alone."""
+        return math.sqrt(sum(declared.kind.squared_norm for declared in self.columns.values()))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What each column of the encoding says."""
+        return tuple(feature for name, declared in self.columns.items() for feature in declared.features(name))
+
+    def leaks(self) -> tuple[str, ...]:
+        """Return a sentence for the certificate for each declaration that nobody has confirmed as public."""
+        found = []
+        if self.classes_read_from_data:
+            found.append(f"the list of classes of target {self.target!r} was")
+        if self.groups_read_from_data:
+            found.append(f"the list of groups of column {self.group!r} was")
+        for name, declared in self.columns.items():
+            if declared.read_from_data:
+                found.append(f"the declaration of column {name!r} ({_DECLARED[type(declared.kind)]}) was")
+        return tuple(map(_NOT_MET.format, found))
+
+    def remarks(self, table: Table) -> tuple[str, ...]:
+        """Return sentences for the owner of the table, not for publication, about what is probably not meant."""
+        found = []
+        known = {self.target, self.group, *self.columns}
+        extra = [name for name in table.names if name not in known]
+        if extra:
+            found.append(f"columns that the schema does not mention are ignored: {', '.join(map(repr, extra))}.")
+        for name, declared in self.features.items():
+            if isinstance(declared.kind, Category):
+                values = table[name].values
+                if values and not set(values) & set(declared.kind.values):
+                    found.append(
+                        f"no value of column {name!r} is in its declared list, so it says nothing; compare spellings."
+                    )
+        return tuple(found)
+
+    def encode(self, table: Table) -> np.ndarray:
+        """Return the rows, shape (n, width), each of norm at most `row_norm`; the table needs no target."""
+        absent = [name for name in self.features if name not in table.names]
+        if absent:
+            raise ValueError(
+                f"{table.source} has no column {', '.join(map(repr, absent))}, which the schema declares."
+                f'{nearest(absent[0], table.names)} Add it, or declare it as kind = "ignore".'
+            )
+        X = np.zeros((table.n, self.width), np.float32)
+        start = 0
+        for name, declared in self.features.items():
+            column = table[name]
+            # A row for each distinct value and a last one for a missing value, whose code is −1.
+            rows = np.zeros((len(column.values) + 1, declared.width), np.float32)
+            values: Values = column.values
+            if isinstance(declared.kind, Number | Amount):
+                values = _numbers(name, column, table)
+            declared.kind.fill(rows[:-1, : declared.kind.width], values)
+            rows[-1, declared.kind.width :] = 1
+            X[:, start : start + declared.width] = rows[column.codes]
+            start += declared.width
+        return X
+
+    def labels(self, table: Table) -> np.ndarray:
+        """Return each row's class."""
+        return _members("target", self.target, "classes", self.classes, table)
+
+    def group_of(self, table: Table) -> np.ndarray:
+        """Return each row's group."""
+        if self.group is None:
+            raise ValueError("the schema names no group. Give it group = a column and groups = its public values.")
+        return _members("group", self.group, "groups", self.groups, table)
+
+
+def require_values(name: str, values: Sequence[str]) -> None:
+    """Refuse a list of values of which some cannot occur in a table."""
+    require_distinct(name, values)
+    for value in values:
+        if is_missing(value):
+            raise ValueError(
+                f"{name} has {shown(value)}, which stands for a missing value (as do {MISSING}, in any case). Leave it "
+                "out, or write it differently in the table and here."
+            )
+        if value != value.strip() or "\0" in value:
+            raise ValueError(f"{name} has {shown(value)}: remove spaces around it and NUL characters.")
+
+
+def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
+    numbers = parse_numbers(column.values)
+    strange = np.isnan(numbers)
+    if strange.any():
+        raise ValueError(
+            f"{table.source}, {_first(strange, column, table)}: column {name!r} is declared as a number and has "
+            "something else there. Write numbers as 12, -1.5 or 2e6, with a decimal point and nothing between "
+            'thousands; leave the field empty if the number is not known; or declare the column as kind = "category".'
+        )
+    return np.clip(numbers, -_LARGEST, _LARGEST)
+
+
+def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: Table) -> np.ndarray:
+    column = table[name]
+    missing = int(np.count_nonzero(column.codes < 0))
+    if missing:
+        raise ValueError(
+            f"{table.source}: {missing} of {table.n} rows have no value in the {role} column {name!r}. Drop them "
+            f"first, as by pandas: pd.read_csv(...).dropna(subset=[{name!r}]).to_csv(..., index=False)."
+        )
+    strange = np.array([value not in allowed for value in column.values])
+    if strange.any():
+        raise ValueError(
+            f"{table.source}, {_first(strange, column, table)}: the {role} column {name!r} has a value that is not one "
+            f"of {listed} = {shown_list(map(repr, allowed))}. Add it there, or drop such rows."
+        )
+    return np.array(column.values)[column.codes]
+
+
+def _first(strange: np.ndarray, column: Column, table: Table) -> str:
+    """Say where the first row is whose value is marked as strange."""
+    return table.place(int(np.argmax(np.append(strange, False)[column.codes])))

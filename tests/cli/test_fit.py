@@ -1,0 +1,229 @@
+"""`gossamer fit` on small tables: four objectives, every mistake, and runs that are interrupted."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from testkit.run_folders import QUICK, finished_run, gossamer, write_inputs, write_table
+
+from gossamer import atomic
+from gossamer.budget_file import BudgetFile
+from gossamer.runs.auditing import attack_canary, attack_members
+from gossamer.runs.folder import FILES, load, load_certificate
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """Return the paths of a table and its schema."""
+    return write_inputs(tmp_path)
+
+
+OBJECTIVES = {
+    "auc": (),
+    "dro": ("--divergence", "kl", "--radius", "0.3", "--hidden", "3"),
+    "worst-group": ("--group", "ward"),
+}
+
+
+@pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, objective):
+    """Canaries and membership inference work through the run's own problem and method, made again from its folder."""
+    table, schema = inputs
+    out = tmp_path / "run"
+    options = (
+        "--schema",
+        schema,
+        "--objective",
+        objective,
+        "--out",
+        out,
+        *OBJECTIVES[objective],
+        *QUICK,
+        "--epsilon",
+        "8",
+    )
+    shown = gossamer("fit", table, *options, "--json")
+    content = json.loads(shown.stdout)
+    assert (content["objective"], content["epsilon"], content["n"], content["holds"]) == (objective, 8.0, 60, True)
+    assert "test" not in content
+    # The share of each group was not declared; nothing else is read from the data.
+    assert len(content["leaks"]) == (objective == "worst-group")
+    assert ("group_shares was not given" in shown.stderr) == (objective == "worst-group")
+    assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
+    loaded = load(out)
+    assert loaded.model.classes_.tolist() == ["=yes", "no"]
+    certificate = load_certificate(out)
+    assert certificate.verify()
+    assert (out / "history.csv").read_text().count("\n") == 5
+    found = attack_canary(loaded, certificate, runs=400)
+    assert 0.5 < found.lower_bound <= found.claimed
+    members = attack_members(loaded, certificate, None)
+    assert members
+    assert members.records == 120
+
+
+def test_the_default_objective_and_a_table_to_test_with(inputs, tmp_path):
+    table, schema = inputs
+    shown = gossamer("fit", table, "--schema", schema, "--out", tmp_path / "run", "--test", table, *QUICK)
+    assert "Private logistic regression" in shown.stdout
+    assert "60 other rows; these figures are NOT private" in shown.stdout
+    assert "holds: recomputed" in shown.stdout
+    again = finished_run() / "run"
+    for name in ("model.npz", "history.csv"):  # a seed fixes them
+        assert (tmp_path / "run" / name).read_bytes() == (again / name).read_bytes()
+
+
+@pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
+def test_what_is_not_declared_is_read_from_the_data_and_said_everywhere(inputs, tmp_path):
+    table, _ = inputs
+    out = tmp_path / "run"
+    flags = ("--bounds", "age=0:100", "--classes", "no|=yes", "--ignore", "ward")
+    shown = gossamer("fit", table, "--target", "ill", "--out", out, *flags, *QUICK, "--json")
+    assert "gossamer: warning: 1 of the schema's declarations were read from the data" in shown.stderr
+    (leak,) = json.loads(shown.stdout)["leaks"]
+    assert leak.startswith("NOT MET: the declaration of column 'bill'")
+    assert leak in load_certificate(out).assumptions
+    assert json.loads((out / "pipeline.json").read_text())["schema"]["leaks"] == [leak]
+    assert "READ FROM THE DATA" in (out / "report.html").read_text()
+
+
+def test_parquet_is_a_table_too(inputs, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import csv
+
+    table, schema = inputs
+    parquet.write_table(csv.read_csv(table), tmp_path / "table.parquet")
+    gossamer("fit", tmp_path / "table.parquet", "--schema", schema, "--out", tmp_path / "run", *QUICK)
+    assert (tmp_path / "run" / "model.npz").read_bytes() == (finished_run() / "run" / "model.npz").read_bytes()
+
+
+MISTAKES = {
+    "no folder": ("{table} --target ill", "--out is missing"),
+    "no target": ("{table} --out {out}", "--target is missing"),
+    "no such target": ("{table} --target sick --out {out}", "has no column 'sick'"),
+    "no table": ("nowhere.csv --target ill --out {out}", "nowhere.csv does not exist"),
+    "a column option without a table": ("--target ill --out {out}", "TABLE is missing"),
+    "another target": ("{table} --schema {schema} --target age --out {out}", "--target age differs from"),
+    "flags and a file": ("{table} --schema {schema} --bounds age=1:2 --out {out}", "does not go with flags for bounds"),
+    "a finished run": ("{table} --schema {schema} --out {run}", "has model.npz of another run"),
+    "resume without a folder": ("--resume", "need --out"),
+    "a method for another problem": (
+        "{table} --schema {schema} --objective auc --method GD --out {out}",
+        "GD cannot solve a problem of type Minimax. These can: SGDA",
+    ),
+    "an option of another method": ("{table} --schema {schema} --batch-size 5 --out {out}", "GD has no batch_size"),
+    "a batch beyond the table": (
+        "{table} --schema {schema} --method SGD --out {out} --budget {budget}",
+        "batch_size = 256 exceeds n = 60",
+    ),
+    "hidden layers of what": (
+        "{table} --schema {schema} --hidden 3;4 --objective auc --out {out}",
+        "3;4 must be numbers",
+    ),
+    "no epsilon": ("{table} --schema {schema} --epsilon -1 --out {out}", "epsilon = -1.0 must be a number above 0"),
+    "too much": ("{table} --schema {schema} --epsilon 7 --out {out} --budget {budget}", "more than"),
+    "a budget for the demo": ("--budget {budget}", "--budget is for a table of yours"),
+    "an empty table": ("{empty} --schema {schema} --out {out} --budget {budget}", "has a header but no rows"),
+    "no number": (
+        "{wrong} --schema {schema} --out {out} --budget {budget}",
+        "line 3: column 'age' is declared",
+    ),
+    "no label": (
+        "{unlabelled} --schema {schema} --out {out} --budget {budget}",
+        "1 of 2 rows have no value",
+    ),
+    "one class": ("{one} --target ill --out {out}", "fewer than two different values"),
+}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Return tables with one mistake each, and a budget that must stay whole."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    table, schema = write_inputs(folder)
+    tables = {
+        "empty": "",
+        "wrong": "1,1,A,no\nold,1,A,no\n",
+        "unlabelled": "1,1,A,no\n1,1,A,\n",
+        "one": "1,1,A,no\n2,1,A,no\n",
+    }
+    for name, rows in tables.items():
+        (folder / f"{name}.csv").write_text("age,bill,ward,ill\n" + rows)
+    BudgetFile.create(folder / "budget", 5.0, 0.1, "replace_one", table)
+    paths = {name: folder / f"{name}.csv" for name in tables}
+    return {**paths, "table": table, "schema": schema, "budget": folder / "budget", "run": finished_run() / "run"}
+
+
+@pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line_and_costs_nothing(places, tmp_path, name):
+    arguments, message = MISTAKES[name]
+    with pytest.raises((ValueError, TypeError, OSError)) as error:
+        gossamer("fit", *(word.format(**places, out=tmp_path / "new") for word in arguments.split()))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert BudgetFile(places["budget"]).entries() == []
+    assert not (tmp_path / "new" / "certificate.json").exists()
+
+
+def test_a_table_of_one_declared_class_is_trained_on(inputs, tmp_path):
+    """Who is in a table is secret; that nobody is ill there must not be an error message."""
+    table, schema = inputs
+    (tmp_path / "well.csv").write_text(Path(table).read_text().replace("=yes", "no"))
+    gossamer("fit", tmp_path / "well.csv", "--schema", schema, "--out", tmp_path / "run", *QUICK)
+
+
+def full_at_the_report(path, *rest, whole=atomic.write_text):
+    """Write a file, but for the report: there the disk is full."""
+    if path.name == "report.html":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    whole(path, *rest)
+
+
+def test_a_full_disk_loses_nothing(inputs, tmp_path, monkeypatch):
+    """The run ends where a file cannot be written; resumed, it is as if it had never been, and it has paid once."""
+    table, schema = inputs
+    out, budget = tmp_path / "run", tmp_path / "budget"
+    BudgetFile.create(budget, 3.0, 0.1, "replace_one", table)
+    options = ("fit", table, "--schema", schema, "--out", out, "--budget", budget, *QUICK)
+    saved = ("--checkpoint-every", "2")
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "write_text", full_at_the_report)
+        with pytest.raises(OSError, match="No space left"):
+            gossamer(*options, *saved)
+    assert not (out / "certificate.json").exists()
+    assert {path.stat().st_mode & 0o777 for path in (out / "checkpoint").iterdir()} == {0o600}
+    with pytest.raises(ValueError, match="was begun and not finished"):
+        gossamer(*options)
+    with pytest.raises(ValueError, match="belongs to a run of another"):
+        gossamer(*options, *saved, "--resume", "--clip", "0.1")
+    with pytest.raises(ValueError, match="belongs to a run of another reservation"):
+        gossamer(*options, *saved, "--resume", "--epsilon", "1")
+    gossamer(*options, *saved, "--resume")
+    for name in ("model.npz", "history.csv", "certificate.json"):
+        assert (out / name).read_bytes() == (finished_run() / "run" / name).read_bytes()
+    assert not (out / "checkpoint").exists()
+    assert "nothing spent" in gossamer(*options, "--resume").stdout
+    assert json.loads(gossamer(*options, "--resume", "--json").stdout) == {"folder": str(out), "finished": True}
+    assert len(BudgetFile(budget).entries()) == 1
+
+
+def test_without_a_table_it_is_a_demo(tmp_path):
+    shown = gossamer("fit", "--out", tmp_path / "demo", "--seed", "0", "--steps", "4")
+    assert "Private logistic regression on the breast-cancer table: 426 records." in shown.stdout
+    assert "AUC 0." in shown.stdout
+    assert (tmp_path / "demo" / "report.html").exists()
+    assert load(tmp_path / "demo").schema.leaks() == ()
+
+
+def test_a_large_table_needs_no_more_options(tmp_path):
+    """Samples: the method and its settings by name."""
+    table = write_table(tmp_path / "large.csv", 300)
+    (tmp_path / "schema.toml").write_text((finished_run() / "schema.toml").read_text())
+    options = ("--method", "SGD", "--batch-size", "30", "--learning-rate", "0.5", "--clip", "0.25")
+    gossamer("fit", table, "--schema", tmp_path / "schema.toml", "--out", tmp_path / "run", *options, *QUICK)
+    configuration = load_certificate(tmp_path / "run").configuration
+    assert (configuration["batch_size"], configuration["learning_rate"], configuration["clip"]) == (30, 0.5, 0.25)

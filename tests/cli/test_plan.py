@@ -1,0 +1,120 @@
+"""`gossamer plan`, as a person would call it."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import gossamer as gs
+from gossamer.cli import app, shared
+
+RUN = CliRunner()
+
+
+def call(*arguments):
+    out = RUN.invoke(app, ["plan", *map(str, arguments)])
+    if out.exception and not isinstance(out.exception, SystemExit):
+        raise out.exception
+    return out.stdout
+
+
+def as_json(*arguments):
+    return json.loads(call(*arguments, "--json"))
+
+
+def test_the_plan_is_that_of_what_fit_would_run():
+    content = as_json("--n", 2000, "--columns", 9)
+    assert (content["objective"], content["method"], content["parameters"]) == ("logistic", "GD", 10)
+    assert content["delta"] == pytest.approx(2000**-1.1)
+    planned = gs.plan(gs.methods.GD(steps=100, clip=0.5), 2000, gs.Budget(1.0, 2000**-1.1))
+    (query,) = content["schedule"]
+    assert query["noise_multiplier"] == planned.schedule["gradient"].noise_multiplier
+    assert query["noise_to_signal"] == pytest.approx(10**0.5 * query["noise_multiplier"] / 2000)
+    assert content["evaluations"] == query["evaluations"] == 100 * 2000
+    assert content["seconds"] > 0
+    assert [(cell["n"], cell["epsilon"]) for cell in content["table"]] == [
+        (n, epsilon) for n in (200, 2000, 20_000) for epsilon in (0.5, 1.0, 2.0, 4.0)
+    ]
+    assert content["table"][5]["noise_multiplier"] == query["noise_multiplier"]
+
+
+def test_the_text_says_the_same():
+    text = call("--n", 2000, "--delta", "1e-6", "--method", "SGD", "--steps", 5, "--batch-size", 1500)
+    for words in (
+        "SGD: (1, 1e-06)-DP",
+        "5 × poisson, rate 0.75",
+        "noise-to-signal",
+        "7,500 gradients",
+        "≤ ",
+        " s here",
+    ):
+        assert words in text
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.split()[:1] in (["200"], ["2000"])}
+    assert rows["200"] == ["-"] * 4
+    assert len(rows["2000"]) == 12
+    assert "≤" not in call("--n", 2000, "--no-table")
+    assert "--exact" in call("--n", 10**6, "--no-table", "--method", "SGD")
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "queries", "parameters"),
+    [
+        (["auc"], "SGDA", ["gradient"], 53),
+        (["dro"], "DoubleSpider", ["dual", "gradient"], 51),
+        (["worst-group", "--groups", 4], "SGDA", ["gradient"], 51),
+        (
+            ["auc", "--method", "PrivateDiff", "--batch-size", 3000],
+            "PrivateDiff",
+            ["ascent", "gradient", "difference"],
+            53,
+        ),
+    ],
+)
+def test_other_objectives_take_their_own_method(options, method, queries, parameters):
+    content = as_json("--n", 3000, "--epsilon", 2, "--no-table", "--objective", *options)
+    assert (content["method"], content["parameters"]) == (method, parameters)
+    assert [query["name"] for query in content["schedule"]] == queries
+    # The share of positives is bought with a twentieth.
+    assert content["training_epsilon"] == pytest.approx(1.9 if options[0] == "auc" else 2.0)
+    if options == ["worst-group", "--groups", 4]:
+        assert content["schedule"][0]["clip"] == "1 in x, 4 in y"
+
+
+@pytest.mark.parametrize("method", list(shared.MethodName))
+def test_every_method_can_be_planned(method):
+    # Without privacy there is nothing to calibrate, which takes long for some.
+    content = as_json("--n", 60_000, "--method", method.value, "--epsilon", "inf")
+    assert content["epsilon"] == "inf"
+    assert content["evaluations"] > 0
+    assert (content["seconds"] is None) == (method == "O2NC")
+    assert all(query["noise_to_signal"] == 0 for query in content["schedule"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n", 100, "--method", "SGD"], "batch_size = 256 exceeds n = 100"),
+        (["--n", 0], "n = 0 must be at least 1"),
+        (["--n", 100, "--columns", 0], "columns = 0"),
+        (["--n", 100, "--groups", 1], "groups = 1"),
+        (["--n", 1000, "--epsilon", "-1"], "epsilon = -1.0"),
+        (["--n", 1000, "--batch-size", 10], "GD has no batch_size"),
+        (["--n", 1000, "--objective", "auc", "--method", "GD"], "GD cannot solve .* SGDA"),
+    ],
+)
+def test_mistakes_are_explained(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(*arguments)
+
+
+def test_it_takes_less_than_five_seconds():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-c", "from gossamer.cli import main; main()", "plan", "--n", "60000", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert json.loads(done.stdout)["n"] == 60_000
+    # Of the processor: the clock also counts whatever else a machine does.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5

@@ -1,0 +1,106 @@
+"""A table on disk gives what the same table in memory gives, and only the rows of a sample are read."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+from testkit.catalogue import ENTRIES
+
+import gossamer as gs
+from gossamer.oracle import stored
+
+MESH = Mesh(jax.devices()[:3], ("records",))
+
+
+def on_disk(data, folder):
+    """Write a table's arrays to files, and return them mapped from there."""
+    leaves, structure = jax.tree.flatten(data)
+    for i, leaf in enumerate(leaves):
+        np.save(folder / f"{i}.npy", leaf)
+    return jax.tree.unflatten(structure, [np.load(folder / f"{i}.npy", mmap_mode="r") for i in range(len(leaves))])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(stored, "CHUNK_BYTES", 200)  # ten rows of four numbers and a label
+
+
+@pytest.mark.parametrize(
+    ("name", "mesh"),
+    [("GD", None), ("SGD", None), ("PrivateDiff", None), ("RGDA in one pass", None), ("SGD", MESH), ("GD", MESH)],
+)
+def test_disk_is_memory(name, mesh, tmp_path):
+    entry = ENTRIES[name]
+    memory = entry.solve(seed=0, mesh=mesh)
+    disk = entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0, mesh=mesh)
+    for a, b in zip(jax.tree.leaves(disk.params), jax.tree.leaves(memory.params), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert disk.certificate == memory.certificate
+
+
+def test_only_the_rows_of_samples_are_read_and_ahead_of_time(tmp_path, monkeypatch):
+    entry = ENTRIES["SGD"]
+    asked, waited = [], []
+    read, take = stored.Store._read, stored.Store._take
+
+    def reading(self, which):
+        asked.append(which)
+        return read(self, which)
+
+    def taking(self, now, coming):
+        waited.append(now.tobytes() not in self._ahead)
+        return take(self, now, coming)
+
+    monkeypatch.setattr(stored.Store, "_read", reading)
+    monkeypatch.setattr(stored.Store, "_take", taking)
+    steps = entry.method.steps
+    entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0)
+    assert waited == [True] + [False] * (steps - 1)
+    assert len(asked) <= steps + 1
+    capacity = dict(gs.plan(entry.method, 61, gs.Budget(4.0, 1e-3)).capacities)["gradient"]
+    assert all(len(rows) == capacity for rows in asked)
+
+
+def test_types_that_devices_do_not_have(tmp_path):
+    X, y = ENTRIES["GD"].data
+    data = on_disk((X.astype(np.float64), y.astype(np.int64)), tmp_path)
+    disk = ENTRIES["GD"]._replace(data=data).solve(seed=0)
+    memory = ENTRIES["GD"]._replace(data=(X, y.astype(np.int32))).solve(seed=0)
+    np.testing.assert_allclose(disk.params["weights"], memory.params["weights"], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_refused(tmp_path):
+    entry = ENTRIES["GD"]
+    X, y = (leaf.copy() for leaf in entry.data)
+    X[57, 1] = np.nan
+    (tmp_path / "nan").mkdir()
+    with pytest.raises(ValueError, match="NaN or infinite entries"):
+        entry._replace(data=on_disk((X, y), tmp_path / "nan")).solve(seed=0)
+    with pytest.raises(ValueError, match="integers beyond 32 bits"):
+        entry._replace(data=on_disk((entry.data[0], y.astype(np.int64) << 40), tmp_path)).solve(seed=0)
+    with pytest.raises(ValueError, match="diagnostics=True does not go with a table on disk"):
+        entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0, diagnostics=True)
+
+
+def test_a_run_from_disk_continues(tmp_path):
+    """The program calls back into Python, which numbers its functions anew in every process."""
+    entry = ENTRIES["SGD"]
+    data = on_disk(entry.data, tmp_path)
+    whole = entry._replace(data=data).solve(seed=0, checkpoints=gs.Checkpoints(tmp_path / "run", every=2))
+    again = entry._replace(data=data).solve(seed=1, checkpoints=gs.Checkpoints(tmp_path / "run", resume=True))
+    np.testing.assert_array_equal(again.params["weights"], whole.params["weights"])
+    short = dataclasses.replace(entry.method, steps=5)
+    with pytest.raises(ValueError, match="another configuration"):
+        entry._replace(data=data).solve(short, seed=0, checkpoints=gs.Checkpoints(tmp_path / "run", resume=True))
+
+
+def test_pages_are_given_back(tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr(stored, "release", lambda leaves: released.append(len(leaves)))
+    monkeypatch.setattr(stored, "_HELD_BYTES", 100)
+    entry = ENTRIES["GD"]
+    entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0)
+    assert len(released) > 7 * entry.method.steps  # a pass has seven chunks
+    assert set(released) == {2}

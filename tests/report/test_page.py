@@ -1,0 +1,224 @@
+"""What a report says, about promises that hold and about others; and nothing from outside is ever markup."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from testkit.pages import Page, certificate
+
+import gossamer as gs
+from gossamer import tradeoff
+from gossamer.report import citing, render
+from gossamer.report.course import _shares
+from gossamer.report.markup import Markup, visible
+from gossamer.schedule import Query, Schedule
+
+HISTORY = {"step": np.arange(1.0, 11.0), "gradient_norm": np.geomspace(1.0, 1e-3, 10), "dual": np.full(10, math.nan)}
+PIPELINE = {
+    "format": 1,
+    "objective": "logistic",
+    "target": "income",
+    "schema": {
+        "target": "income",
+        "classes": ["<=50K", ">50K"],
+        "columns": {
+            "age": {"kind": "number", "low": 17, "high": 90},
+            "sex": {"kind": "category", "values": ["F", "M"]},
+        },
+    },
+    "model": {"estimator": "PrivateLogisticRegression", "features": 3},
+}
+LEAKY = {**PIPELINE, "schema": {"columns": {"age": {"kind": "number", "low": 17, "high": 90, "read_from_data": True}}}}
+NOT_MET = "NOT MET: data_norm, the largest row norm, was read from the records and is outside this guarantee."
+
+
+def report(promised=None, history=HISTORY, pipeline=PIPELINE):
+    return Page(render(certificate() if promised is None else promised, history, pipeline))
+
+
+def test_a_sound_run_says_so_and_shows_everything_in_order():
+    page = report()
+    assert page.with_class("holds") and not page.with_class("bad") and not page.with_class("warn")
+    order = [
+        "Privacy report",
+        "✓ The promise holds",
+        "What was promised",
+        "What any attacker could achieve",
+        "What was asked of the data",
+        "Training",
+        "Settings",
+        "The table",
+        "Assumptions and warnings",
+        "Recomputation",
+        "Versions",
+        "How to cite",
+    ]
+    places = [page.pieces.index(heading) for heading in order]
+    assert places == sorted(places)
+    for text in (
+        "gradient",
+        "age",
+        "from 17 to 90",
+        "F, M",
+        "learning_rate",
+        "contour integral",
+        "dp-accounting",
+        "income",
+    ):
+        assert any(text in piece for piece in page.pieces), text
+    assert sum(tag == "svg" for tag, _ in page.elements) == 3
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+
+
+def test_what_an_attacker_can_do_is_computed_from_the_curve():
+    promised = certificate()
+    budget = gs.Budget(promised.epsilon, promised.delta)
+    curve = tradeoff.scheduled(promised.schedule, budget, promised.n, promised.capacities)
+    assert re.search(rf"guesses right at most {100 * curve.even_odds() + 0.05:.1f}\u00a0% of the time", report().text)
+    assert f"{100 * curve.found(0.05) + 0.05:.1f}\u00a0% of those in which it is true" in report().text
+    other = report(certificate(neighbors="add_remove")).text
+    assert "wonders, with even odds, whether it is in the table" in other
+    assert "narrowed" in report().text and "narrowed" not in other
+
+
+def test_the_drawn_limits_rise_and_the_schedule_stays_below_the_budget_and_above_blind_guessing():
+    chance, certified, scheduled = (
+        np.array(re.findall(r"[ML]([\d.]+),([\d.]+)", attributes["d"]), float)
+        for kind in ("chance", "other", "main")
+        for attributes in report(history={}).with_class(kind)[:1]
+    )
+    for curve in (chance, certified, scheduled):
+        assert np.all(np.diff(curve[:, 1]) <= 0)  # on a page y points down
+    assert np.all(scheduled[:, 1] >= certified[:, 1])
+    assert np.all(scheduled[:, 1] <= chance[:, 1])
+    assert np.max(scheduled[:, 1] - certified[:, 1]) > 20
+
+
+@pytest.mark.parametrize(
+    ("promised", "pipeline", "level", "said"),
+    [
+        (certificate(math.inf), PIPELINE, "broken", "NO PRIVACY is promised"),
+        (certificate(seed=0), PIPELINE, "broken", "can subtract the noise"),
+        (dataclasses.replace(certificate(), epsilon=0.5), PIPELINE, "broken", "DOES NOT HOLD"),
+        (certificate(diagnostics=True), PIPELINE, "reserved", "Non-private diagnostics were computed"),
+        (dataclasses.replace(certificate(), assumptions=(NOT_MET,)), PIPELINE, "reserved", NOT_MET),
+        (certificate(), LEAKY, "reserved", "NOT MET: what is marked below"),
+        (certificate(30.0), PIPELINE, "reserved", "The promise is weak"),
+        (certificate(), {}, "holds", "No schema was kept"),
+    ],
+)
+def test_what_takes_away_from_a_promise_stands_at_the_top(promised, pipeline, level, said):
+    page = report(promised, pipeline=pipeline)
+    assert [kind for kind in ("holds", "reserved", "broken") if page.with_class(kind)] == [level]
+    places = [place for place, piece in enumerate(page.pieces) if said in piece]
+    assert places
+    assert (places[0] < page.pieces.index("What was promised")) == (level != "holds")
+    assert page.with_class({"broken": "bad", "reserved": "warn", "holds": "verdict"}[level])
+
+
+def test_a_delta_of_one_record_in_the_clear_is_pointed_out():
+    with pytest.warns(gs.WeakGuaranteeWarning):
+        promised = certificate(delta=0.01)
+    assert "giving away one random record" in report(promised).text
+
+
+def test_a_schedule_that_no_accountant_understands_is_no_promise():
+    silent = certificate().schedule.with_noise((0.0,))
+    page = report(dataclasses.replace(certificate(), schedule=silent))
+    assert page.with_class("broken")
+    assert "costs ε\u00a0=\u00a0∞" in page.text
+
+
+def test_unconfirmed_bounds_are_marked_where_they_stand():
+    assert sum("READ FROM THE DATA" in piece for piece in report(pipeline=LEAKY).pieces) == 1
+    assert not any("READ FROM THE DATA" in piece for piece in report().pieces)
+
+
+def test_shares_of_cost_follow_their_formula():
+    """Σ c q²/σ²: 100·1/4 = 25 against 400·0.25/1 = 100; of the blocks the least noisy pays 1/σ² = 25, once."""
+    full, sampled = Query("a", 100, noise_multiplier=2.0), Query("b", 400, 0.5, noise_multiplier=1.0)
+    assert _shares(Schedule((full, sampled))) == {"a": "20\u00a0%", "b": "80\u00a0%"}
+    blocks = [Query(name, 5, 0.01, disjoint=True, noise_multiplier=s) for name, s in (("c", 0.2), ("d", 0.3))]
+    shares = _shares(Schedule((full, sampled, *blocks)))
+    assert [int(share[:-2]) for share in shares.values()] == [17, 67, 17, 0]
+
+
+def test_curves_have_words_and_long_ones_a_median():
+    page = report(history={"gradient_norm": np.r_[np.full(500, 4.0), np.full(499, 1.0), math.nan]})
+    assert "4 at first, 1 at last, between 1 and 4. Gaps in the line: 1 not recorded" in page.text
+    assert "median of 10 steps" in page.text
+    assert page.with_class("faint")
+    assert "recorded no values" in report(history={}).text
+
+
+@pytest.mark.parametrize("method", gs.methods.ALL)
+def test_every_method_has_its_paper(method):
+    ours, paper = citing.entries(method.__name__, "1.2.3")
+    assert "Gossamer" in ours and "1.2.3" in ours
+    assert re.match(r"@\w+\{[\w-]+,\n  title", paper) and "author" in paper
+    assert paper.count("{") == paper.count("}")
+
+
+def test_a_method_of_ones_own_has_none():
+    assert len(citing.entries("Mine", "1")) == 1
+
+
+HOSTILE = st.sampled_from(
+    [
+        "<script>alert(1)</script>",
+        "</td></style></title><img src=x onerror=alert(1)>",
+        "=cmd|' /C calc'!A0",
+        "'\"><svg onload=alert(1)>",
+        "&lt;b&gt;&#60;b&#62;",
+        "<!--",
+        "]]>",
+        "\u202egnp.exe",
+        "x" * 10_000,
+    ]
+)
+TEXT = st.one_of(
+    HOSTILE, st.text(st.characters(exclude_categories=()), max_size=20), st.builds("{}{}".format, HOSTILE, HOSTILE)
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(TEXT, min_size=14, max_size=14, unique=True), JSON)
+def test_no_text_from_outside_becomes_markup_and_all_of_it_is_there(texts, anything):
+    method, seed, key, value, kind, sentence, package, version, query, clip, target, column, leak, curve = texts
+    schedule = Schedule((dataclasses.replace(certificate().schedule["gradient"], name=query, clip=clip),))
+    promised = dataclasses.replace(
+        certificate(),
+        method=method,
+        seed=seed,
+        configuration={key: value},
+        problem={"kind": kind},
+        assumptions=(sentence,),
+        versions={package: version},
+        schedule=schedule,
+    )
+    pipeline = {
+        "objective": target,
+        "target": target,
+        "schema": {"columns": {column: {"kind": kind, "low": 0, key: value}, "other": anything}, "leaks": [leak]},
+        "model": anything,
+    }
+    page = report(promised, {curve: np.arange(3.0)}, pipeline)
+    for text in texts:
+        assert visible(text) in page.text, text
+    for broken in ({"schema": anything}, {"schema": {"columns": anything}}, {"model": anything, "target": anything}):
+        report(promised, {}, broken)
+
+
+def test_the_reader_would_notice():
+    with pytest.raises(AssertionError, match="script"):
+        Page(Markup(render(certificate(), {}, PIPELINE).replace("income", "<script>alert(1)</script>")))

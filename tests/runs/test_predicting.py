@@ -1,0 +1,42 @@
+"""Predictions with several classes, and scores of labels."""
+
+import numpy as np
+import pytest
+
+from gossamer.learn import PrivateLogisticRegression
+from gossamer.runs.folder import Run
+from gossamer.runs.predicting import predict_table, score_table
+from gossamer.runs.recipe import Recipe
+from gossamer.tables.kinds import Number
+from gossamer.tables.reading import parse_csv
+from gossamer.tables.schema import Declaration, Schema
+
+
+def classifier(classes, coefficients):
+    model = PrivateLogisticRegression()
+    model.classes_, model.n_features_in_ = np.array(classes), 1
+    model.coef_, model.intercept_ = np.array(coefficients, float), np.zeros(len(coefficients))
+    return model
+
+
+def test_several_classes_have_a_column_each():
+    schema = Schema("y", ("a", "b", "c"), {"x": Declaration(Number(0, 10))})
+    run = Run(classifier(["a", "b", "c"], [[-1], [0], [1]]), schema, Recipe())
+    columns = predict_table(run, parse_csv("x\n5\n0\n", "a table"), proba=False)
+    assert columns == {
+        "row": [1, 2],
+        "label": ["c", "a"],
+        "score of a": [-0.5, 0.0],
+        "score of b": [0.0, 0.0],
+        "score of c": [0.5, 0.0],
+    }
+    chances = predict_table(run, parse_csv("x\n5\n0\n", "a table"), proba=True)
+    assert [chances[f"probability of {label}"][1] for label in "abc"] == pytest.approx([1 / 3] * 3)
+
+
+def test_scores():
+    """Of the three pairs of a yes and a no, one is in the wrong order."""
+    X = np.array([[2.0], [1.0], [-1.0], [1.5]])
+    scores = score_table(classifier(["no", "yes"], [[1]]), X, np.array(["yes", "yes", "yes", "no"]))
+    assert (scores.accuracy, scores.auc) == (0.5, pytest.approx(1 / 3))
+    assert score_table(classifier(["no", "yes"], [[1]]), X, np.array(["no"] * 4)).auc is None

@@ -1,0 +1,173 @@
+"""Models as files: the same predictions to the last bit, and a clear refusal of everything else."""
+
+import hashlib
+import io
+import itertools
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.learn import (
+    PrivateAUCClassifier,
+    PrivateDROClassifier,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
+from gossamer.runs.storing import largest_size, pack, unpack
+
+RNG = np.random.default_rng(0)
+D = 7
+X = 3 * RNG.normal(size=(50, D))
+
+
+def fitted(kind, classes, **attributes):
+    """Return an estimator as `fit` leaves it, with made-up numbers."""
+    model = kind()
+    model.n_features_in_, model.classes_ = D, np.array(classes)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+def layers(*widths):
+    return [{"weights": RNG.normal(size=(m, k)), "bias": RNG.normal(size=k)} for m, k in itertools.pairwise(widths)]
+
+
+MODELS = {
+    "logistic": fitted(
+        PrivateLogisticRegression, ["no", "yes"], coef_=RNG.normal(size=(1, D)), intercept_=RNG.normal(size=1)
+    ),
+    "softmax": fitted(
+        # Kept in the other order in memory, as `fit` leaves it: sums then round differently.
+        PrivateLogisticRegression,
+        [1, 2, 30],
+        coef_=RNG.normal(size=(D, 3)).T,
+        intercept_=RNG.normal(size=3),
+    ),
+    "auc": fitted(
+        PrivateAUCClassifier, ["a", "b"], layers_=layers(D, 5, 1), data_norm_=2.5, threshold_=0.1, positive_share_=0.3
+    ),
+    "dro": fitted(PrivateDROClassifier, ["a", "b", "c"], layers_=layers(D, 4, 3, 3), data_norm_=2.5),
+    "groups": fitted(
+        PrivateDROClassifier,
+        ["a", "b"],
+        layers_=layers(D, 1),
+        data_norm_=2.5,
+        groups_=np.array(["u", "v"]),
+        group_weights_=np.array([0.2, 0.8]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stored_model_predicts_the_same(name):
+    model = MODELS[name]
+    content, description = pack(model)
+    assert len(content) <= largest_size(description)
+    loaded = unpack(content, json.loads(json.dumps(description)))
+    assert type(loaded) is type(model)
+    for function in ("predict", "predict_proba", "decision_function"):
+        np.testing.assert_array_equal(getattr(loaded, function)(X), getattr(model, function)(X))
+    public = {key for key in vars(model) if key.endswith("_")}
+    assert {key for key in vars(loaded) if key.endswith("_")} == public
+    assert pack(loaded) == (content, description)
+
+
+def test_what_cannot_be_stored_is_named():
+    with pytest.raises(TypeError, match="PrivateLinearRegression cannot be stored"):
+        pack(PrivateLinearRegression())
+
+
+CONTENT, DESCRIPTION = pack(MODELS["auc"])
+
+
+def saved(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def sha(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def archive(arrays, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as file:
+        for name, array in arrays.items():
+            file.writestr(f"{name}.npy", array if isinstance(array, bytes) else saved(array))
+    return buffer.getvalue()
+
+
+ARRAYS = dict(np.load(io.BytesIO(CONTENT)))
+WEIGHTS = ARRAYS["layers_.0.weights"]
+HUGE = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000, 10000000), }".ljust(
+    118
+)
+BROKEN = {
+    "nothing": b"",
+    "no archive": b"PK\x03\x04 and so on",
+    "cut off": CONTENT[:-200],
+    "a pickle": pickle.dumps(MODELS["auc"]),
+    "a pickled member": archive({**ARRAYS, "layers_.0.weights": np.array([{}], object)}),
+    "compressed": archive(ARRAYS, zipfile.ZIP_DEFLATED),
+    "one array too many": archive({**ARRAYS, "extra": np.zeros(3)}),
+    "one array too few": archive({name: a for name, a in ARRAYS.items() if name != "layers_.0.bias"}),
+    "another shape": archive({**ARRAYS, "layers_.0.weights": WEIGHTS.T}),
+    "another type": archive({**ARRAYS, "layers_.0.weights": WEIGHTS.astype(np.float32)}),
+    "NaN": archive({**ARRAYS, "layers_.0.weights": WEIGHTS * np.nan}),
+    "a header that promises terabytes": archive({**ARRAYS, "layers_.0.weights": HUGE}),
+    "other numbers": archive({**ARRAYS, "layers_.0.weights": 2 * WEIGHTS}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused(name):
+    whole = archive(ARRAYS)
+    unpack(whole, {**DESCRIPTION, "sha256": sha(whole)})  # it is not how the files are made here
+    with pytest.raises(ValueError, match=r"not the model of a run|do not belong together") as error:
+        unpack(BROKEN[name], DESCRIPTION if name == "other numbers" else {**DESCRIPTION, "sha256": sha(BROKEN[name])})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"estimator": "os.system"},
+        {"estimator": ["PrivateAUCClassifier"]},
+        {"features": 10**18},
+        {"features": True},
+        {"features": 7.0},
+        {"classes": ["a"]},
+        {"classes": ["a", "a"]},
+        {"classes": ["a", None]},
+        {"classes": "ab"},
+        {"hidden": [0]},
+        {"hidden": 5},
+        {"hidden": [5, 5]},
+        {"numbers": {}},
+        {"numbers": {"data_norm_": float("nan"), "threshold_": 0.1, "positive_share_": 0.3}},
+        {"groups": ["u", "v"]},
+        {"extra": 1},
+        {"sha256": "0"},
+    ],
+    ids=str,
+)
+def test_a_wrong_description_is_refused(change):
+    with pytest.raises(ValueError, match=r"model|estimator|numbers"):
+        unpack(CONTENT, {**DESCRIPTION, **change})
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, len(CONTENT) - 1), st.integers(1, 255), st.randoms())
+def test_no_damage_goes_unnoticed(place, flip, random):
+    """One byte is another, or the file ends there: a ValueError, by whichever check meets it first."""
+    damaged = bytearray(CONTENT)
+    damaged[place] ^= flip
+    with pytest.raises(ValueError):
+        unpack(bytes(damaged) if random.random() < 0.5 else CONTENT[:place], DESCRIPTION)

@@ -1,0 +1,192 @@
+"""Rows from tables: what each value becomes, within a bound that no table can break."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gossamer.tables import Amount, Category, Declaration, Ignore, Number, Schema, parse_csv
+
+AGE = Declaration(Number(10, 90))
+SCHEMA = Schema(
+    target="ill",
+    classes=("no", "yes"),
+    columns={
+        "age": Declaration(Number(10, 90), missing=True),
+        "gain": Declaration(Amount(999)),
+        "colour": Declaration(Category(("red", "green"))),
+        "id": Declaration(Ignore()),
+    },
+    group="sex",
+    groups=("F", "M"),
+)
+
+
+def table_of(column, *values):
+    return parse_csv("\n".join([f"{column};y", *(f"{value};no" for value in values)]), "a file", delimiter=";")
+
+
+def encoded(declared, *values):
+    return Schema("y", ("no", "yes"), {"x": declared}).encode(table_of("x", *values)).tolist()
+
+
+def test_each_column_becomes_what_the_schema_says():
+    table = parse_csv(
+        "colour,id,more,age,sex,gain,ill\ngreen,1,2,30,F,99,no\n?,x,2,,M,0,yes\nblue,y,2,90,F,NA,no\n", "a file"
+    )
+    X = SCHEMA.encode(table)
+    assert X.dtype == np.float32
+    np.testing.assert_allclose(X, [[0.25, 0, 2 / 3, 1, 0, 1], [0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]], rtol=1e-6)
+    assert SCHEMA.feature_names == (
+        "age", "age is missing", "log(1 + gain)", "gain > 0", "colour = red", "colour = green",
+    )  # fmt: skip
+    assert SCHEMA.width == 6
+    assert SCHEMA.labels(table).tolist() == ["no", "yes", "no"]
+    assert SCHEMA.group_of(table).tolist() == ["F", "M", "F"]
+    assert SCHEMA.row_norm == math.sqrt(1 + 2 + 1)
+    assert SCHEMA.remarks(table) == ("columns that the schema does not mention are ignored: 'more'.",)
+
+
+def test_a_row_attains_the_bound():
+    table = parse_csv("age,gain,colour\n1e30,1e30,red\n-1e30,-1e30,pink\n", "a file")
+    assert np.linalg.norm(SCHEMA.encode(table).astype(np.float64), axis=1).tolist() == [SCHEMA.row_norm, 0]
+
+
+def test_a_table_to_predict_needs_no_target_and_no_ignored_column():
+    assert SCHEMA.encode(parse_csv("age,gain,colour\n1,1,red\n", "a file")).shape == (1, 6)
+
+
+def test_a_row_does_not_depend_on_the_others():
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.integers(0, 99)},{rng.integers(0, 2000)},{rng.choice(['red', 'green', 'NA'])}" for _ in range(50)]
+    together = SCHEMA.encode(parse_csv("\n".join(["age,gain,colour", *lines]), "a file"))
+    for line, row in zip(lines, together, strict=True):
+        np.testing.assert_array_equal(SCHEMA.encode(parse_csv(f"age,gain,colour\n{line}", "a file"))[0], row)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("50", 0.5),
+        (" 50 ", 0.5),
+        ("+5.0e1", 0.5),
+        ("9" * 400, 1.0),
+        ("-" + "9" * 400, 0.0),
+        ("1e999", 1.0),
+        ("-1e999", 0.0),
+        ("1e-999", 0.0),
+        ("", 0.0),
+        ("nan", 0.0),
+    ],
+)
+def test_numbers_as_people_and_machines_write_them(text, value):
+    assert encoded(AGE, text) == [[value]]
+
+
+@pytest.mark.parametrize(
+    "text", ["inf", "-Infinity", "1,5", "1.000,5", "1_000", "0x10", "1e", "12 kg", "9" * 100_000 + "x"]
+)
+def test_what_is_not_a_number_is_refused_with_its_place_and_not_its_text(text):
+    with pytest.raises(
+        ValueError, match=r"a file, line 3: column 'x' is declared as a number.*decimal point"
+    ) as caught:
+        encoded(AGE, "12", text)
+    assert text not in str(caught.value)
+
+
+def test_truth_values_are_categories_like_others():
+    assert encoded(Declaration(Category(("true", "false"))), "true", "false", "yes") == [[1, 0], [0, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-8e307, 8e307), (0, 5e-324), (10**300, 10**301), (1e15, 1e15 + 1)])
+def test_extreme_bounds_still_give_numbers_between_0_and_1(low, high):
+    rows = encoded(Declaration(Number(low, high)), low, high, "1e999", "-1e999", 0)
+    assert rows[:4] == [[0], [1], [1], [0]]
+    assert 0 <= rows[4][0] <= 1
+
+
+def test_labels_and_groups_must_be_there_and_declared():
+    schema = Schema("ill", ("no", "yes"), {"x": AGE}, group="sex", groups=("F", "M"))
+    table = parse_csv("x,ill,sex\n1,no,\n1,,M\n1,,D\n", "a file")
+    with pytest.raises(ValueError, match=r"a file: 2 of 3 rows have no value in the target column 'ill'.*dropna"):
+        schema.labels(table)
+    table = parse_csv("x,ill,sex\n1,no,F\n1,perhaps,D\n", "a file")
+    with pytest.raises(
+        ValueError, match="line 3: the target column 'ill' has a value that is not one of classes"
+    ) as caught:
+        schema.labels(table)
+    assert "perhaps" not in str(caught.value)
+    with pytest.raises(
+        ValueError, match="line 3: the group column 'sex' has a value that is not one of groups = 'F', 'M'"
+    ):
+        schema.group_of(table)
+    with pytest.raises(ValueError, match="a file has no column 'ill'"):
+        schema.labels(parse_csv("x\n1\n", "a file"))
+    with pytest.raises(ValueError, match="the schema names no group"):
+        Schema("ill", ("no", "yes"), {"x": AGE}).group_of(table)
+
+
+def test_a_column_that_the_table_lacks_is_named():
+    with pytest.raises(
+        ValueError, match=r"a file has no column 'age', 'gain', which.*Did you mean 'Age'.*declare it as kind"
+    ):
+        SCHEMA.encode(parse_csv("Age,colour\n1,red\n", "a file"))
+
+
+def test_the_owner_hears_of_categories_that_are_spelled_differently():
+    schema = Schema("y", ("no", "yes"), {"x": Declaration(Category(("Red",)))})
+    assert schema.remarks(table_of("x", "red", "blue")) == (
+        "no value of column 'x' is in its declared list, so it says nothing; compare spellings.",
+    )
+    assert schema.remarks(table_of("x", "Red", "blue")) == schema.remarks(table_of("x", "NA", "?")) == ()
+
+
+def test_leaks_name_columns_and_never_values():
+    columns = {
+        "age": Declaration(Number(17, 93), read_from_data=True),
+        "gain": Declaration(Amount(777), read_from_data=True),
+        "colour": Declaration(Category(("mauve",)), read_from_data=True),
+        "id": Declaration(Ignore("odd"), read_from_data=True),
+        "fine": AGE,
+    }
+    schema = Schema("ill", ("no", "yes"), columns, "sex", ("F", "M"), True, True)
+    end = " was read from the records and is outside this guarantee."
+    assert schema.leaks() == (
+        f"NOT MET: the list of classes of target 'ill'{end}",
+        f"NOT MET: the list of groups of column 'sex'{end}",
+        f"NOT MET: the declaration of column 'age' (range){end}",
+        f"NOT MET: the declaration of column 'gain' (upper bound){end}",
+        f"NOT MET: the declaration of column 'colour' (list of categories){end}",
+        f"NOT MET: the declaration of column 'id' (choice to ignore it){end}",
+    )
+    assert SCHEMA.leaks() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"classes": ()}, r"classes = \[\] must name at least one"),
+        ({"classes": ("no",)}, r"classes = \['no'\] must have at least two values"),
+        ({"classes": ("no", "no")}, "classes has 'no' more than once"),
+        ({"classes": ("no", "NA")}, "classes has 'NA', which stands for a missing value"),
+        ({"classes": ("no", " yes")}, "classes has ' yes': remove spaces"),
+        ({"columns": {"ill": AGE}}, "target = 'ill' is also in columns"),
+        ({"group": "ill", "groups": ("a", "b")}, "group = 'ill' is also the target"),
+        ({"group": "sex"}, r"groups = \[\] must name at least one"),
+        ({"groups": ("a", "b")}, "groups are listed but group"),
+        ({"columns": {}}, "no column is left to learn from"),
+        (
+            {"columns": {"id": Declaration(Ignore("odd"))}},
+            r"no column is left to learn from. Ignored are: 'id' \(odd\)",
+        ),
+        ({"columns": {"c": Declaration(Category(("?",)))}}, "column 'c': values has '\\?', which stands for a missing"),
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Schema(**{"target": "ill", "classes": ("no", "yes"), "columns": {"x": AGE}} | arguments)
+
+
+def test_an_ignored_column_has_no_indicator():
+    with pytest.raises(ValueError, match="this one is ignored"):
+        Declaration(Ignore(), missing=True)

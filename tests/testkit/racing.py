@@ -1,0 +1,63 @@
+"""Processes that reach for the same budget file at the same moment."""
+
+import contextlib
+import multiprocessing
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from gossamer.budget_file import BudgetFile, OverdrawnError
+
+
+class ReadsThenWrites(BudgetFile):
+    """The control: it looks at what is left and takes it in two transactions, as if nobody else were there."""
+
+    barrier = None
+
+    def reserve(self, epsilon, delta, neighbors, data, what=""):
+        left = self.remaining()
+        self.barrier.wait(30)
+        if epsilon > left.epsilon or delta > left.delta:
+            raise OverdrawnError("nothing left")
+        with contextlib.closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+            row = (repr(epsilon), repr(delta), what, "")
+            connection.execute("INSERT INTO reservation (epsilon, delta, what, time) VALUES (?, ?, ?, ?)", row)
+
+
+def _race(barrier, careless, requests, outcomes):
+    kind = ReadsThenWrites if careless else BudgetFile
+    ReadsThenWrites.barrier = barrier
+    won = []
+    for path, table in requests:
+        file = kind(path)
+        barrier.wait(30)
+        try:
+            file.reserve(1.0, 1e-7, "replace_one", table, "race")
+            won.append(True)
+        except OverdrawnError:
+            won.append(False)
+    outcomes.put(won)
+
+
+def wins(racers: int, files: list[Path], table: Path, careless: bool = False) -> list[int]:
+    """Return, for each file, how many of the racers got what they asked for."""
+    context = multiprocessing.get_context("spawn")
+    barrier, outcomes = context.Barrier(racers), context.SimpleQueue()
+    requests = [(path, table) for path in files]
+    processes = [
+        context.Process(target=_race, args=(barrier, careless, requests, outcomes), daemon=True) for _ in range(racers)
+    ]
+    with _running(processes):
+        won = [outcomes.get() for _ in processes]
+    return [sum(at) for at in zip(*won, strict=True)]
+
+
+@contextlib.contextmanager
+def _running(processes: list) -> Iterator[None]:
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.join(30)
