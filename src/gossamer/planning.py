@@ -61,13 +61,7 @@ def plan(method: Scheduled, n: int, budget: Budget) -> Plan:
     """
     if not (isinstance(n, int) and n >= 1):
         raise ValueError(f"n = {n!r} must be a whole number of at least 1: the number of records.")
-    if budget.is_private and budget.delta >= 1 / n:
-        warnings.warn(
-            f"delta = {budget.delta:g} is not below 1/n = {1 / n:g}: releasing one random record in the clear would "
-            "be allowed. Choose it well below, for instance n ** -1.1.",
-            WeakGuaranteeWarning,
-            stacklevel=2,
-        )
+    warn_if_weak(n, budget)
     schedule = method.schedule(n)
     sizes, lost = accounting.capacities(schedule, n, budget)
     return Plan(
@@ -78,3 +72,14 @@ def plan(method: Scheduled, n: int, budget: Budget) -> Plan:
         capacities=tuple(sizes.items()),
         truncation_delta=lost if budget.is_private else 0.0,
     )
+
+
+def warn_if_weak(n: int, budget: Budget) -> None:
+    """Warn of a δ that allows what nobody would call private."""
+    if budget.is_private and budget.delta >= 1 / n:
+        warnings.warn(
+            f"delta = {budget.delta:g} is not below 1/n = {1 / n:g}: releasing one random record in the clear would "
+            "be allowed. Choose it well below, for instance n ** -1.1.",
+            WeakGuaranteeWarning,
+            stacklevel=3,
+        )

@@ -80,7 +80,7 @@ def solve(
       >>> result.certificate.epsilon
       1.0
     """
-    _check_match(problem, method, budget)
+    check_match(problem, method, budget)
     params, problem, rebuild = split_params(problem, init)
     _check_options(diagnostics, data, mesh, checkpoints)
     records = place(data, mesh)
@@ -190,7 +190,8 @@ def _check_options(diagnostics: bool, data: PyTree, mesh: Mesh | None, checkpoin
             )
 
 
-def _check_match(problem: Any, method: Any, budget: Any) -> None:
+def check_match(problem: Any, method: Any, budget: Any) -> None:
+    """Refuse what does not go together, naming what would."""
     if not isinstance(method, Method):
         raise TypeError(f"method = {method!r} must be an instance of a class in gs.methods, such as gs.methods.GD().")
     if not isinstance(budget, Budget):

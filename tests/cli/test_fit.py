@@ -114,7 +114,10 @@ MISTAKES = {
         "{table} --schema {schema} --objective auc --method GD --out {out}",
         "GD cannot solve a problem of type Minimax. These can: SGDA",
     ),
-    "an option of another method": ("{table} --schema {schema} --batch-size 5 --out {out}", "GD has no batch_size"),
+    "an option of another method": (
+        "{table} --schema {schema} --method GD --batch-size 5 --out {out}",
+        "GD has no batch_size",
+    ),
     "a batch beyond the table": (
         "{table} --schema {schema} --method SGD --out {out} --budget {budget}",
         "batch_size = 256 exceeds n = 60",

@@ -27,9 +27,9 @@ def as_json(*arguments):
 
 def test_the_plan_is_that_of_what_fit_would_run():
     content = as_json("--n", 2000, "--columns", 9)
-    assert (content["objective"], content["method"], content["parameters"]) == ("logistic", "GD", 10)
+    assert (content["objective"], content["method"], content["parameters"]) == ("logistic", "SGD", 10)
     assert content["delta"] == pytest.approx(2000**-1.1)
-    planned = gs.plan(gs.methods.GD(steps=100, clip=0.5), 2000, gs.Budget(1.0, 2000**-1.1))
+    planned = gs.plan(gs.methods.SGD(steps=100, clip=0.5, batch_size=2000), 2000, gs.Budget(1.0, 2000**-1.1))
     (query,) = content["schedule"]
     assert query["noise_multiplier"] == planned.schedule["gradient"].noise_multiplier
     assert query["noise_to_signal"] == pytest.approx(10**0.5 * query["noise_multiplier"] / 2000)
@@ -101,7 +101,7 @@ def test_every_method_can_be_planned(method):
         (["--n", 100, "--columns", 0], "columns = 0"),
         (["--n", 100, "--groups", 1], "groups = 1"),
         (["--n", 1000, "--epsilon", "-1"], "epsilon = -1.0"),
-        (["--n", 1000, "--batch-size", 10], "GD has no batch_size"),
+        (["--n", 1000, "--method", "GD", "--batch-size", 10], "GD has no batch_size"),
         (["--n", 1000, "--objective", "auc", "--method", "GD"], "GD cannot solve .* SGDA"),
     ],
 )

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from gossamer.datasets.encoding import Encoding
-from gossamer.tables.kinds import Amount, Category, Number
+from gossamer.datasets.encoding import Encoding, Share
+from gossamer.tables.kinds import Amount, Category
 
 ENCODING = Encoding(
     names=("age", "weight", "gain", "colour"),
-    blocks={"age": Number(10, 90), "gain": Amount(999), "colour": Category(("red", "green", "blue"))},
+    blocks={"age": Share(10, 90), "gain": Amount(999), "colour": Category(("red", "green", "blue"))},
     labels={"no": 0, "yes": 1},
 )
 

@@ -22,7 +22,7 @@ def classifier(classes, coefficients):
 def test_several_classes_have_a_column_each():
     schema = Schema("y", ("a", "b", "c"), {"x": Declaration(Number(0, 10))})
     run = Run(classifier(["a", "b", "c"], [[-1], [0], [1]]), schema, Recipe())
-    columns = predict_table(run, parse_csv("x\n5\n0\n", "a table"), proba=False)
+    columns = predict_table(run, parse_csv("x\n7.5\n5\n", "a table"), proba=False)
     assert columns == {
         "row": [1, 2],
         "label": ["c", "a"],
@@ -30,7 +30,7 @@ def test_several_classes_have_a_column_each():
         "score of b": [0.0, 0.0],
         "score of c": [0.5, 0.0],
     }
-    chances = predict_table(run, parse_csv("x\n5\n0\n", "a table"), proba=True)
+    chances = predict_table(run, parse_csv("x\n7.5\n5\n", "a table"), proba=True)
     assert [chances[f"probability of {label}"][1] for label in "abc"] == pytest.approx([1 / 3] * 3)
 
 

@@ -36,7 +36,7 @@ def test_each_column_becomes_what_the_schema_says():
     )
     X = SCHEMA.encode(table)
     assert X.dtype == np.float32
-    np.testing.assert_allclose(X, [[0.25, 0, 2 / 3, 1, 0, 1], [0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(X, [[-0.5, 0, 2 / 3, 1, 0, 1], [0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]], rtol=1e-6)
     assert SCHEMA.feature_names == (
         "age", "age is missing", "log(1 + gain)", "gain > 0", "colour = red", "colour = green",
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_each_column_becomes_what_the_schema_says():
 
 def test_a_row_attains_the_bound():
     table = parse_csv("age,gain,colour\n1e30,1e30,red\n-1e30,-1e30,pink\n", "a file")
-    assert np.linalg.norm(SCHEMA.encode(table).astype(np.float64), axis=1).tolist() == [SCHEMA.row_norm, 0]
+    assert np.linalg.norm(SCHEMA.encode(table).astype(np.float64), axis=1).tolist() == [SCHEMA.row_norm, 1]
 
 
 def test_a_table_to_predict_needs_no_target_and_no_ignored_column():
@@ -67,14 +67,14 @@ def test_a_row_does_not_depend_on_the_others():
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("50", 0.5),
-        (" 50 ", 0.5),
-        ("+5.0e1", 0.5),
+        ("70", 0.5),
+        (" 70 ", 0.5),
+        ("+7.0e1", 0.5),
         ("9" * 400, 1.0),
-        ("-" + "9" * 400, 0.0),
+        ("-" + "9" * 400, -1.0),
         ("1e999", 1.0),
-        ("-1e999", 0.0),
-        ("1e-999", 0.0),
+        ("-1e999", -1.0),
+        ("1e-999", -1.0),
         ("", 0.0),
         ("nan", 0.0),
     ],
@@ -99,10 +99,10 @@ def test_truth_values_are_categories_like_others():
 
 
 @pytest.mark.parametrize(("low", "high"), [(-8e307, 8e307), (0, 5e-324), (10**300, 10**301), (1e15, 1e15 + 1)])
-def test_extreme_bounds_still_give_numbers_between_0_and_1(low, high):
+def test_extreme_bounds_still_give_numbers_between_minus_1_and_1(low, high):
     rows = encoded(Declaration(Number(low, high)), low, high, "1e999", "-1e999", 0)
-    assert rows[:4] == [[0], [1], [1], [0]]
-    assert 0 <= rows[4][0] <= 1
+    assert rows[:4] == [[-1], [1], [1], [-1]]
+    assert -1 <= rows[4][0] <= 1
 
 
 def test_labels_and_groups_must_be_there_and_declared():

@@ -28,6 +28,6 @@ def main() -> None:
     """Run the command; a mistake in the input is one line, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError) as error:
         typer.echo(f"gossamer: {error}", err=True)
         raise SystemExit(2) from None

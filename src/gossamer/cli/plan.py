@@ -60,7 +60,7 @@ def plan(
     from gossamer import forecast
     from gossamer.budget import Budget
     from gossamer.runs.recipe import Recipe
-    from gossamer.solving import _check_match
+    from gossamer.solving import check_match
 
     chosen = objective or (None if method else shared.ObjectiveName.LOGISTIC)
     given = {"steps": steps, "learning_rate": learning_rate, "batch_size": batch_size, "clip": clip}
@@ -81,7 +81,7 @@ def plan(
     whole = Budget(epsilon, delta_of(n), neighbors.value)
     budget = Budget(task.part * whole.epsilon, task.part * whole.delta, whole.neighbors)
     if task.problem is not None:
-        _check_match(task.problem, configured, budget)
+        check_match(task.problem, configured, budget)
     with shared.warnings_as_lines():
         planned, is_bound = forecast.outline(configured, n, budget, exact)
     queries = [
@@ -139,7 +139,7 @@ def _task(objective: shared.ObjectiveName | None, n: int, columns: int, groups: 
     from gossamer.models import CrossEntropy
 
     if objective == "logistic":
-        return _Task(objectives.ERM(objectives.logistic), logistic.default_method(), columns + 1)
+        return _Task(objectives.ERM(objectives.logistic), logistic.default_method(n), columns + 1)
     if objective == "auc":  # two scalars more, and the share of positives is bought
         part = 1 - auc.SHARE_OF_BUDGET
         return _Task(auc._problem(0.5), auc.default_method(n, network=False), columns + 3, part=part)
@@ -174,7 +174,7 @@ def _text(content: dict[str, Any], planned: str, cells: "list[Cell]") -> str:
             row = [cell for cell in cells if cell.n == size]
             lines.append(f"{size:>12} " + "".join(f"{_shown(cell):>20}" for cell in row))
         if any(cell.is_bound for cell in cells):
-            lines.append("≤: a quick bound; what a run takes is usually up to a fifth below, at most about half.")
+            lines.append("≤: a quick bound. A run takes less: by up to a quarter, or a half for samples below n/1000.")
     return "\n".join(lines)
 
 

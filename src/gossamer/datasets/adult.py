@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.datasets import files
-from gossamer.datasets.encoding import Encoding, codebook
+from gossamer.datasets.encoding import Encoding, Share, codebook
 from gossamer.datasets.tables import Split
-from gossamer.tables.kinds import Amount, Number
+from gossamer.tables.kinds import Amount
 
 _BOOK = codebook("adult_codebook.json")
 # Ages are top-coded at 90 and hours at 99; amounts are four- and five-digit fields.
@@ -34,8 +34,8 @@ ENCODING = Encoding(
         "native-country",
     ),
     blocks={
-        "age": Number(0, 90),
-        "hours-per-week": Number(0, 99),
+        "age": Share(0, 90),
+        "hours-per-week": Share(0, 99),
         "capital-gain": Amount(99_999),
         "capital-loss": Amount(9_999),
         **_BOOK,

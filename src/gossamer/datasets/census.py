@@ -7,9 +7,9 @@ exceeds 50,000 $ (6.2 % do).
 from pathlib import Path
 
 from gossamer.datasets import files
-from gossamer.datasets.encoding import Encoding, codebook
+from gossamer.datasets.encoding import Encoding, Share, codebook
 from gossamer.datasets.tables import Split, Table
-from gossamer.tables.kinds import Amount, Number
+from gossamer.tables.kinds import Amount
 
 _FIELDS = (
     "age",
@@ -71,9 +71,9 @@ DEFAULTS = (
 ENCODING = Encoding(
     names=_FIELDS,
     blocks={
-        "age": Number(0, 90),
-        "num persons worked for employer": Number(0, 6),
-        "weeks worked in year": Number(0, 52),
+        "age": Share(0, 90),
+        "num persons worked for employer": Share(0, 6),
+        "weeks worked in year": Share(0, 52),
         "wage per hour": Amount(9_999),
         "capital gains": Amount(99_999),
         "capital losses": Amount(9_999),

@@ -13,10 +13,19 @@ from importlib import resources
 import numpy as np
 
 from gossamer.datasets.tables import Table
-from gossamer.tables.kinds import Category, Kind
+from gossamer.tables.kinds import Category, Kind, Number
 
 _PIECE = 512
 """Lines encoded at a time: their fields should stay in the cache of the processor."""
+
+
+@dataclass(frozen=True)
+class Share(Number):
+    """A number as its share of the way from low to high, in [0, 1]."""
+
+    def fill(self, out: np.ndarray, values: Sequence[str] | np.ndarray) -> None:
+        """Encode values into the columns `out`."""
+        out[:, 0] = self.share(values)
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,13 @@ def fit_table(
       reserve: called after all checks and before the first query, to pay.
     """
     from gossamer.planning import plan
-    from gossamer.solving import _check_match
+    from gossamer.solving import check_match
 
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
     groups = (schema.group_of(table),) if recipe.grouped else ()
     task = estimator.pose(schema.encode(table), schema.labels(table), *groups)
     task = task._replace(method=recipe.configured(task.method))
-    _check_match(task.problem, task.method, budget)
+    check_match(task.problem, task.method, budget)
     leaks = _warn_of(schema.leaks())
     if recipe.grouped:
         leaks += estimator._warn_of_leaks(group_shares="the share of rows in each group")

@@ -1,7 +1,7 @@
 """What a column can be: each kind has public bounds and becomes numbers of a bounded norm.
 
     kind       a value becomes                                           ‖·‖² at most
-    Number     (x − low)/(high − low), clipped to [0, 1]                 1
+    Number     from −1 at low to 1 at high, clipped                      1
     Amount     log(1 + x)/log(1 + high), clipped to [0, 1]; [x > 0]      2
     Category   one-hot; a value that is not in the list is all zero      1
     Ignore     nothing                                                   0
@@ -27,7 +27,7 @@ Values = Sequence[str] | np.ndarray
 
 @dataclass(frozen=True)
 class Number:
-    """A number with public bounds."""
+    """A number with public bounds; the middle between them is zero."""
 
     low: float
     high: float
@@ -50,8 +50,12 @@ class Number:
 
     def fill(self, out: np.ndarray, values: Values) -> None:
         """Encode values into the columns `out`."""
+        out[:, 0] = 2 * self.share(values) - 1
+
+    def share(self, values: Values) -> np.ndarray:
+        """Return how far values are on the way from low to high: in [0, 1]."""
         low, high = float(self.low), float(self.high)
-        out[:, 0] = (np.clip(_numbers(values), low, high) - low) / (high - low)
+        return (np.clip(_numbers(values), low, high) - low) / (high - low)
 
 
 @dataclass(frozen=True)
