@@ -2,12 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS_STAMP := .venv/.installed-docs
 WORKERS ?= 2
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint docs bench setup clean
 
 demo: $(STAMP)
-	$(BIN)/gossamer fit
+	rm -rf demo
+	$(BIN)/gossamer fit --out demo
+	@echo "open demo/report.html in a browser"
 
 test: lint
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
@@ -16,6 +19,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/open_site.py site
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
@@ -29,5 +36,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,plots]'
 	@touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist site demo .pytest_cache .mypy_cache .ruff_cache

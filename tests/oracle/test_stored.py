@@ -1,6 +1,7 @@
 """A table on disk gives what the same table in memory gives, and only the rows of a sample are read."""
 
 import dataclasses
+import os
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ def on_disk(data, folder):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     monkeypatch.setattr(stored, "CHUNK_BYTES", 200)  # ten rows of four numbers and a label
+    monkeypatch.setattr(stored, "SMALL_BYTES", 0)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,23 @@ def test_a_run_from_disk_continues(tmp_path):
         entry._replace(data=data).solve(short, seed=0, checkpoints=gs.Checkpoints(tmp_path / "run", resume=True))
 
 
-def test_pages_are_given_back(tmp_path, monkeypatch):
-    released = []
-    monkeypatch.setattr(stored, "release", lambda leaves: released.append(len(leaves)))
-    monkeypatch.setattr(stored, "_HELD_BYTES", 100)
-    entry = ENTRIES["GD"]
-    entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0)
-    assert len(released) > 7 * entry.method.steps  # a pass has seven chunks
-    assert set(released) == {2}
+def test_views_and_files_that_changed(tmp_path):
+    """A slice of a mapped array is read at its own place; a file that was cut short or replaced is an error."""
+    numbers = np.arange(4000, dtype=np.float64).reshape(1000, 4)
+    np.save(tmp_path / "a.npy", numbers)
+    view = np.load(tmp_path / "a.npy", mmap_mode="r")[17:900]
+    source = stored._source(view)
+    assert isinstance(source, stored._OnDisk)
+    np.testing.assert_array_equal(source.rows(np.array([0, 5, 882])), view[[0, 5, 882]])
+    np.testing.assert_array_equal(source.part(880, 2000), view[880:])
+    assert isinstance(stored._source(view[:, 1:3]), stored._InMemory)
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "b.npy").write_bytes(content[:9000])
+    os.replace(tmp_path / "b.npy", tmp_path / "a.npy")
+    with pytest.raises((ValueError, OSError), match=r"is not the file|ended before its last row"):
+        stored._source(view)
+    np.save(tmp_path / "c.npy", numbers)
+    source = stored._source(np.load(tmp_path / "c.npy", mmap_mode="r"))
+    os.truncate(tmp_path / "c.npy", 9000)
+    with pytest.raises(OSError, match="ended before its last row"):
+        source.part(0, 1000)

@@ -4,7 +4,7 @@
 * Each line of an `sh` block is a command and runs; see `run_command`.
 * A block with `title="FILE"` is a file that the reader saves.
 * A `text` block with `title="prints"` is what the block before it prints: `…` stands for anything within a line.
-* Any other `text` block is an illustration.
+* Any other `text` block is an illustration, and has no command in it.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import re
 import shlex
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
@@ -83,8 +84,8 @@ def carry_out(page: str, name: str, run: Callable[[str], str]) -> dict:
             assert matches(printed, block.text), f"{name}:{block.line} promises\n{block.text}\nand got\n{printed}"
         elif block.title is not None:
             Path(block.title).write_text(block.text, encoding="utf-8")
-        elif block.kind != "text":
-            raise AssertionError(f"{name}:{block.line}: nothing runs a block of kind {block.kind!r}")
+        elif block.kind != "text" or _COMMAND.search(textwrap.indent(block.text, "    ")):
+            raise AssertionError(f"{name}:{block.line}: nothing runs this block of kind {block.kind!r}")
     return namespace
 
 
@@ -110,7 +111,9 @@ def invoke(arguments: list[str]) -> tuple[int, str, str]:
         contextlib.redirect_stderr(io.StringIO()) as errors,
         mock.patch.object(sys, "argv", ["gossamer", *arguments]),
         mock.patch.dict("os.environ", {"COLUMNS": "200"}),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("default")  # as for a reader: a warning is no error
         try:
             main()
             code = 0

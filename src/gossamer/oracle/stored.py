@@ -1,13 +1,14 @@
 """Rows that stay on disk: a sample reads only its own rows, a full pass reads the table in chunks.
 
 The compiled loop calls back for rows. Which rows the next sample of the same kind wants is known before its answer is
-needed, as samples do not depend on answers: they are read by a thread while the device computes. Pages that were read
-are given back to the system every so often, so that a long run does not end up holding the whole table in memory.
+needed, as samples do not depend on answers: they are read by a thread while the device computes.
 """
 
 import math
 import mmap
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -20,13 +21,10 @@ from gossamer.oracle.shards import Shards
 
 PyTree = Any
 CHUNK_BYTES = 4 << 20
-_HELD_BYTES = 512 << 20
-"""How many bytes of files may be mapped in memory before they are given back."""
-_SMALL_BYTES = 64 << 20
+SMALL_BYTES = 64 << 20
 """An array up to this size, such as the labels of ten million records, is held in memory after all."""
+_CHECKED_BYTES = 32 << 20
 _MOST_AHEAD = 16
-_PAGES_AROUND = 16 << 12
-"""How much of a file one access may map: the kernel maps the pages around it as well."""
 
 
 def is_stored(data: PyTree) -> bool:
@@ -40,16 +38,14 @@ class Store:
     def __init__(self, data: PyTree, shards: Shards, begin: int = 0):
         """Take arrays with one row per record, which begin at row `begin` of the whole table."""
         leaves, self._structure = jax.tree.flatten(data)
-        self._leaves = [np.array(leaf) if leaf.nbytes <= _SMALL_BYTES else leaf for leaf in leaves]
+        self._sources = [_source(leaf) for leaf in leaves]
         self._shards, self._begin = shards, begin
-        self._shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], _device_dtype(leaf)) for leaf in self._leaves]
-        size = sum(math.prod(shape.shape) * shape.dtype.itemsize for shape in self._shapes)
-        self.chunk = max(1, min(shards.rows, CHUNK_BYTES // max(1, size)))
+        self._shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], _device_dtype(leaf)) for leaf in leaves]
+        self.chunk = min(shards.rows, _rows_in(CHUNK_BYTES, leaves))
         """How many rows a full pass reads at a time."""
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gossamer-rows")
         self._ahead: dict[Any, Future] = {}
         self._lock = threading.Lock()
-        self._touched = 0
 
     def record(self) -> PyTree:
         """Return the shape of one record."""
@@ -79,11 +75,9 @@ class Store:
             counts = jax.lax.dynamic_slice_in_dim(mask, start, self.chunk)
             return jax.tree.map(jnp.add, sums, total(rows, counts)), None
 
-        rows, counts = (
-            jax.tree.map(lambda s: jnp.zeros((self.chunk, *s.shape), s.dtype), self.record()),
-            mask[: self.chunk],
-        )
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(total, rows, counts))
+        empty = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.chunk, *leaf.shape), leaf.dtype), self.record())
+        sums = jax.eval_shape(total, empty, mask[: self.chunk])
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), sums)
         return jax.lax.scan(add, zero, starts)[0]
 
     def _call(self, read: Any, count: int, *arguments: Any) -> PyTree:
@@ -108,54 +102,103 @@ class Store:
 
     def _read(self, which: Any) -> list[np.ndarray]:
         """Read rows by their places, or the chunk that begins at a place; what is beyond the end is masked anyway."""
-        wanted = zip(self._leaves, self._shapes, strict=True)
         if isinstance(which, np.ndarray):
-            places = np.minimum(which, len(self._leaves[0]) - 1)
-            read = [np.take(leaf, places, axis=0).astype(shape.dtype, copy=False) for leaf, shape in wanted]
-            self._hold(len(which) * _PAGES_AROUND * sum(isinstance(leaf, np.memmap) for leaf in self._leaves))
-            return read
-        parts = [(np.asarray(leaf[which : which + self.chunk]), shape) for leaf, shape in wanted]
-        read = [_filled(part, self.chunk, shape.dtype) for part, shape in parts]
-        self._hold(sum(part.nbytes for part, _ in parts))
-        return read
-
-    def _hold(self, touched: int) -> None:
-        """Give pages back once enough of them were touched."""
-        with self._lock:
-            self._touched += touched
-            if self._touched < _HELD_BYTES:
-                return
-            self._touched = 0
-        release(self._leaves)
+            places = np.minimum(which, len(self._sources[0]) - 1)
+            read = [source.rows(places) for source in self._sources]
+        else:
+            read = [_filled(source.part(which, which + self.chunk), self.chunk) for source in self._sources]
+        return [part.astype(shape.dtype, copy=False) for part, shape in zip(read, self._shapes, strict=True)]
 
 
-def release(leaves: list[Any]) -> None:
-    """Give the pages of mapped files back to the system, which keeps them as long as it has room."""
-    for leaf in leaves:
-        if isinstance(leaf, np.memmap) and leaf.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
-            leaf._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+class _InMemory:
+    """An array that is small enough to be held, or is in memory anyway."""
+
+    def __init__(self, leaf: np.ndarray):
+        self._leaf = np.array(leaf)
+
+    def __len__(self) -> int:
+        return len(self._leaf)
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Return rows by their places."""
+        return self._leaf[places]
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return consecutive rows."""
+        return self._leaf[start:stop]
+
+
+class _OnDisk:
+    """The file behind a mapped array, read without mapping it.
+
+    To map a row the kernel maps up to a megabyte around it, so that samples of a few thousand rows would soon have the
+    whole table in memory; and a file that somebody cuts short would end the process, where reading is an error.
+    """
+
+    def __init__(self, leaf: np.memmap):
+        assert leaf.filename is not None
+        self._leaf = leaf
+        begin = leaf.offset - leaf.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping begins in the file
+        mapping = np.frombuffer(leaf._mmap, np.uint8)  # type: ignore[attr-defined]
+        self._first = begin + leaf.ctypes.data - mapping.ctypes.data
+        self._size = leaf.dtype.itemsize * math.prod(leaf.shape[1:])
+        self._file = os.open(leaf.filename, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+        if self.rows(np.array([0, len(leaf) - 1])).tobytes() != leaf[[0, -1]].tobytes():
+            raise ValueError(f"{leaf.filename} is not the file that data was mapped from any more. Open it again.")
+
+    def __len__(self) -> int:
+        return len(self._leaf)
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Read rows by their places."""
+        distinct, where = np.unique(places, return_inverse=True)  # the padding of a sample is one row again and again
+        read, file, size = os.pread, self._file, self._size
+        offsets = (self._first + size * distinct.astype(np.int64)).tolist()
+        return self._array(b"".join([read(file, size, offset) for offset in offsets]), len(distinct))[where]
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Read consecutive rows."""
+        stop = min(stop, len(self))
+        buffer = bytearray(self._size * (stop - start))
+        done, place = 0, self._first + self._size * start
+        while read := os.preadv(self._file, [memoryview(buffer)[done:]], place + done):
+            done += read
+        return self._array(buffer[:done], stop - start)
+
+    def _array(self, content: bytes | bytearray, rows: int) -> np.ndarray:
+        if len(content) != rows * self._size:
+            raise OSError(f"{self._leaf.filename} ended before its last row: it was changed during the run.")
+        return np.frombuffer(content, self._leaf.dtype).reshape(rows, *self._leaf.shape[1:])
+
+
+def _source(leaf: np.ndarray) -> _InMemory | _OnDisk:
+    """Return where to read an array's rows from."""
+    mapped = isinstance(leaf, np.memmap) and leaf.filename is not None and leaf.flags.c_contiguous and leaf.mode != "c"
+    return _OnDisk(leaf) if mapped and leaf.nbytes > SMALL_BYTES else _InMemory(leaf)  # type: ignore[arg-type]
 
 
 def chunks_of(data: PyTree) -> Iterator[list[np.ndarray]]:
     """Yield a stored table in pieces that fit in memory, its leaves in order."""
     leaves = jax.tree.leaves(data)
-    size = sum(math.prod(leaf.shape[1:]) * leaf.dtype.itemsize for leaf in leaves)
-    rows = max(1, _HELD_BYTES // 16 // max(1, size))
+    sources = [_source(leaf) for leaf in leaves]
+    rows = _rows_in(_CHECKED_BYTES, leaves)
     for start in range(0, leaves[0].shape[0], rows):
-        yield [np.asarray(leaf[start : start + rows]) for leaf in leaves]
-        release(leaves)
+        yield [source.part(start, start + rows) for source in sources]
+
+
+def _rows_in(size: int, leaves: list[Any]) -> int:
+    """Return how many rows of a table are about so many bytes."""
+    return max(1, size // max(1, sum(math.prod(leaf.shape[1:]) * leaf.dtype.itemsize for leaf in leaves)))
 
 
 def _name(which: Any) -> Any:
     return which.tobytes() if isinstance(which, np.ndarray) else which
 
 
-def _filled(part: np.ndarray, rows: int, dtype: np.dtype) -> np.ndarray:
-    if len(part) == rows:
-        return part.astype(dtype)
-    filled = np.zeros((rows, *part.shape[1:]), dtype)
-    filled[: len(part)] = part
-    return filled
+def _filled(part: np.ndarray, rows: int) -> np.ndarray:
+    """Return a chunk at the end of a table with zeros behind it."""
+    return part if len(part) == rows else np.pad(part, [(0, rows - len(part)), *[(0, 0)] * (part.ndim - 1)])
 
 
 def _device_dtype(leaf: Any) -> np.dtype:
