@@ -111,3 +111,26 @@ def test_it_states_the_planned_cost_of_a_run_that_uses_learning_rate_schedules()
     c = certificate(gs.methods.GD(steps=3, learning_rate=lambda t: jnp.float32(0.1)))
     assert "lambda" in c.configuration["learning_rate"]
     assert gs.Certificate.from_json(c.to_json()) == c
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", "many"),
+        ("n", 0),
+        ("n", True),
+        ("delta", -1),
+        ("epsilon", "much"),
+        ("neighbors", "friends"),
+        ("schedule", [{"name": "gradient"}]),
+        ("schedule", 7),
+        ("assumptions", [1]),
+        ("capacities", {"gradient": -1}),
+        ("truncation_delta", "inf"),
+        ("method", None),
+    ],
+)
+def test_a_certificate_of_another_shape_is_refused(field, value):
+    content = {**json.loads(certificate().to_json()), field: value}
+    with pytest.raises(ValueError, match="not a certificate"):
+        gs.Certificate.from_json(json.dumps(content))

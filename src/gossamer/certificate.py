@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from gossamer import accounting, contour, perturbed
-from gossamer.budget import Neighbors
+from gossamer.budget import Budget, Neighbors
 from gossamer.planning import Plan
 from gossamer.schedule import Schedule
 
@@ -104,14 +104,20 @@ class Certificate:
         expected = {f.name for f in dataclasses.fields(cls)}
         if set(content) != expected:
             raise ValueError(f"not a certificate: its fields differ by {sorted(expected ^ set(content))}.")
-        return cls(
-            **{
-                **content,
-                "epsilon": float(content["epsilon"]),
-                "schedule": Schedule.from_dicts(content["schedule"]),
-                "assumptions": tuple(content["assumptions"]),
-            }
-        )
+        try:
+            certificate = cls(
+                **{
+                    **content,
+                    "epsilon": float(content["epsilon"]),
+                    "schedule": Schedule.from_dicts(content["schedule"]),
+                    "assumptions": tuple(content["assumptions"]),
+                }
+            )
+            _check(certificate)
+        # Whatever a file of another shape meets on its way into the classes; each says what it met.
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"not a certificate: {error}") from error
+        return certificate
 
     def __str__(self) -> str:
         lines = [
@@ -182,6 +188,27 @@ def _describe(configuration: Any) -> dict[str, Any]:
 
 
 _PLAIN = (bool, int, float, str, type(None))
+
+
+def _check(certificate: Certificate) -> None:
+    """Refuse a certificate that was edited or made up into something that no run writes."""
+    Budget(certificate.epsilon, certificate.delta, certificate.neighbors)
+    kinds: dict[str, Any] = {
+        "n": int,
+        **dict.fromkeys(("method", "seed"), str),
+        **dict.fromkeys(("capacities", "configuration", "problem", "versions"), dict),
+    }
+    for name, kind in kinds.items():
+        if type(getattr(certificate, name)) is not kind:
+            raise TypeError(f"{name} must be of type {kind.__name__}.")
+    if not all(type(size) is int and 1 <= size < 2**63 for size in (certificate.n, *certificate.capacities.values())):
+        raise ValueError("n and the capacities must be whole numbers of at least 1, and n below 2⁶³.")
+    numbers: list[Any] = [certificate.truncation_delta, *(query.noise_multiplier for query in certificate.schedule)]
+    if not all(type(value) in (int, float) and 0 <= value < math.inf for value in numbers):
+        raise ValueError("truncation_delta and the noise multipliers must be finite numbers of at least 0.")
+    texts = [*certificate.assumptions, *(text for query in certificate.schedule for text in (query.name, query.clip))]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("assumptions, names and clips of queries must be texts.")
 
 
 def _name(value: Any) -> str:

@@ -30,6 +30,10 @@ INSTEAD = {
     "python benchmarks/run.py steps sampling": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py sampling": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py calibration": (None, "minutes, and wants an idle machine"),
+    "python examples/two_processes.py --process 0 --checkpoints run '&'": (None, "tests/test_processes.py runs it"),
+    "python examples/two_processes.py --process 1 --checkpoints run": (None, "tests/test_processes.py runs it"),
+    "python benchmarks/run.py stored": (None, "minutes, and wants an idle machine"),
+    "python benchmarks/run.py processes": (None, "minutes, and wants an idle machine"),
     "GOSSAMER_TORCH_PYTHON=ENV/bin/python python benchmarks/run.py steps": (None, "needs another environment"),
 }
 """A command on a page, what is run in its place (None: nothing), and why."""
