@@ -72,6 +72,9 @@ def test_samples_of_shards(name):
     door = solving.make_door(planned, records=place(entry.data, MESH))
     keys = loop.split(jax.random.key(0))
     secrets = loop.make_sharded_secrets(door, spread(entry.data, N, MESH), planned.noise(), keys, MESH)
+    carry = loop.start(entry.method, problem, params, door, keys.output)
+    program = loop.advance.lower(entry.method, problem, door, secrets, carry, jnp.int32(0), MESH).as_text()
+    assert program.count("stablehlo.all_reduce") == len(planned.schedule.queries)
     by_shard = Secrets(
         data=jax.tree.map(lambda leaf: np.asarray(leaf).reshape(DEVICES, -1, *leaf.shape[1:]), secrets.data),
         noise=secrets.noise,
@@ -82,7 +85,6 @@ def test_samples_of_shards(name):
     axes = Secrets(data=0, noise=None, key=None, order=0, present=0)
 
     def run(secrets):
-        carry = loop.start(entry.method, problem, params, door, keys.output)
         stop = jnp.int32(entry.method.steps)
         return loop.advance_by(entry.method, problem, Oracle(door, secrets), carry, stop).choice.params
 
@@ -197,3 +199,10 @@ def test_a_mesh_of_two_axes_and_a_checkpoint(tmp_path):
     close(again.params, flat.params)
     with pytest.raises(ValueError, match="another program"):
         entry.solve(seed=0, checkpoints=gs.Checkpoints(tmp_path, resume=True))
+
+
+def test_places_of_blocks_must_fit_in_32_bits():
+    method = gs.methods.RGDA(steps=2, period=2, inner_steps=2, batch_size=5, refresh_batch_size=9, single_pass=True)
+    planned = gs.plan(method, 2**31, gs.Budget(1.0, 1e-9))
+    with pytest.raises(ValueError, match="must be below 2"):
+        solving.make_door(planned)

@@ -171,6 +171,8 @@ def make_door(
     if microbatch is not None and microbatch < 1:
         raise ValueError(f"microbatch = {microbatch!r} must be at least 1, or None to choose it by memory.")
     bare = Schedule(tuple(dataclasses.replace(query, noise_multiplier=None) for query in planned.schedule))
+    if planned.n >= 2**31 - 1 and any(query.disjoint for query in bare):
+        raise ValueError(f"n = {planned.n}: disjoint blocks are numbered by 32 bits, so that n must be below 2^31.")
     if records is None:
         return Door(planned.n, bare, planned.capacities, backend, microbatch)
     shards = records.shards
