@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.atomic import write_bytes, write_text
+from gossamer.trees import is_key
 
 PyTree = Any
 _FORMAT = 1
@@ -164,12 +165,8 @@ def _differs(path: Path, name: str) -> str:
     )
 
 
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
 def _to_numpy(leaf: Any) -> np.ndarray:
-    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    array = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
     # NumPy's files know no bfloat16: its bits are kept.
     return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
@@ -178,6 +175,6 @@ def _from_numpy(array: np.ndarray, like: Any, path: Path) -> jax.Array:
     wanted = _to_numpy(like)
     if array.shape != wanted.shape or array.dtype != wanted.dtype:
         raise ValueError(_differs(path, "state"))
-    if _is_key(like):
+    if is_key(like):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
     return jnp.asarray(array.view(like.dtype))

@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from gossamer.exceptions import LostProcessError
+from gossamer.trees import is_key
 
 PyTree = Any
 Checked = TypeVar("Checked")
@@ -95,10 +96,6 @@ def watched(remedy: str) -> Iterator[None]:
 
 def _through_words(move: Callable[[PyTree], PyTree], tree: PyTree) -> PyTree:
     """Move a pytree with keys as the words that keys are made of."""
-
-    def is_key(leaf: Any) -> bool:
-        return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
     words = jax.tree.map(lambda leaf: np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf), tree)
     moved = move(words)
     return jax.tree.map(

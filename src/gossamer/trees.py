@@ -41,3 +41,8 @@ def select(predicate: jax.Array, x: PyTree, y: PyTree) -> PyTree:
 def all_finite(x: PyTree) -> jax.Array:
     """Whether every entry is finite."""
     return jnp.all(jnp.array([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(x)]))
+
+
+def is_key(leaf: Any) -> bool:
+    """Return whether a leaf is a key of JAX's random numbers, which no file and no message can hold as it is."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
