@@ -18,6 +18,7 @@ from testkit import racing
 
 from gossamer import budget_file
 from gossamer.budget_file import Amount, BudgetFile, BudgetFileError, Grant, OverdrawnError, Reservation
+from gossamer.tables import parse_csv, read_table
 
 
 @pytest.fixture
@@ -92,6 +93,17 @@ def test_a_budget_is_for_one_relation_and_one_table_by_whatever_name(table, tmp_
         take(file, copy, neighbors="add_remove")
     with pytest.raises(FileNotFoundError):
         take(file, tmp_path / "absent.csv", neighbors="add_remove")
+    assert len(file.entries()) == 1
+
+
+def test_a_table_that_was_read_counts_as_it_was_then(table):
+    file, read = grant(table), read_table(table)
+    table.write_text("age\n42\n")
+    take(file, read)
+    with pytest.raises(BudgetFileError, match="another table"):
+        take(file, read_table(table))
+    with pytest.raises(ValueError, match="a text was not read from a file"):
+        take(file, parse_csv("age\n41\n", "a text"))
     assert len(file.entries()) == 1
 
 

@@ -75,6 +75,16 @@ def test_verification_finds_a_lie(lie):
     assert not c.verify()
 
 
+@pytest.mark.parametrize(("noise", "count", "rate"), [(1e-6, 10**9, 1.0), (0.05, 10**6, 0.5), (1e-3, 10**6, 1e-3)])
+def test_a_made_up_certificate_without_protection_is_told_at_once(monkeypatch, noise, count, rate):
+    monkeypatch.setattr("gossamer.contour.delta", None)  # whose integral would take minutes
+    c = certificate()
+    query = dataclasses.replace(c.schedule["gradient"], noise_multiplier=noise, count=count, rate=rate)
+    outcome = dataclasses.replace(c, schedule=gs.Schedule((query,)), capacities={"gradient": c.n}).verify()
+    assert not outcome
+    assert outcome.epsilon == math.inf
+
+
 def test_it_says_when_the_noise_is_reproducible_and_when_not():
     assert "reproducible" in certificate(seed=3).seed
     assert "31337" not in certificate(seed=31337).to_json(), "whoever has the certificate would have the noise"

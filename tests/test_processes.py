@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 from gossamer import processes
 from gossamer.exceptions import LostProcessError
+from gossamer.solving import _stops
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "two_processes.py"
 SECONDS = 240
@@ -89,3 +91,12 @@ def test_only_the_loss_of_a_process_is_called_one(monkeypatch):
         raise RuntimeError("Gloo all-reduce failed: Connection reset by peer")
     with pytest.raises(ValueError, match="batch_size"), processes.watched(""):
         raise ValueError("batch_size = 0")
+
+
+def test_many_processes_pause_at_the_same_steps(monkeypatch):
+    def stops(shown):
+        return list(_stops(0, 250, SimpleNamespace(shown=shown), None, None))
+
+    assert stops(True) != stops(False), "one process alone goes by the clock of whoever watches it"
+    monkeypatch.setattr(processes, "many", lambda: True)
+    assert stops(True) == stops(False) == list(range(2, 251, 2))

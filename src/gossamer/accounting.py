@@ -27,6 +27,8 @@ TRUNCATION_SHARE = 1e-3
 """The part of δ set aside for samples that outgrow their static size."""
 SMALLEST_DELTA = 1e-10
 """Below this the rounding of the accountant's Fourier transforms may show."""
+_LEAST_NOISE = 0.01
+_LARGEST_VARIANCE = 1e5
 _MOST_CELLS = 280_000
 _INFLATIONS = tuple(1.0 + 1e-4 * 2**k for k in range(9))
 
@@ -36,16 +38,45 @@ class AccountingError(ValueError):
 
 
 def costs_of(schedule: Schedule) -> list[Cost]:
-    """Return what a calibrated schedule costs; disjoint blocks cost one Gaussian, the least noisy."""
-    costs, once = [], []
+    """Return what a calibrated schedule costs; what asks all records costs one Gaussian.
+
+    Gaussian queries of all records with multipliers σ_j are together as telling as one of multiplier (Σ 1/σ_j²)^(−1/2).
+    Of disjoint blocks a record is in one, so they cost the least noisy of them.
+    """
+    sampled, whole, once = [], [], []
     for query in schedule:
         if query.noise_multiplier is None:
             raise AccountingError(f"query {query.name!r} has no noise multiplier yet; calibrate the schedule first.")
         if query.disjoint:
             once.append(query.noise_multiplier)
+        elif query.rate == 1.0:
+            whole.append(query.noise_multiplier / math.sqrt(query.count))
         else:
-            costs.append(Cost(query.rate, query.noise_multiplier, query.count))
-    return costs + ([Cost(1.0, min(once), 1)] if once else [])
+            sampled.append(Cost(query.rate, query.noise_multiplier, query.count))
+    whole += [min(once)] if once else []
+    return sampled + ([Cost(1.0, _together(whole), 1)] if whole else [])
+
+
+def _together(multipliers: list[float]) -> float:
+    """Return the noise multiplier of one Gaussian that tells as much as all of these."""
+    least = min(multipliers)
+    return 0.0 if least == 0 else least / math.sqrt(sum((least / each) ** 2 for each in multipliers))
+
+
+def is_hopeless(costs: list[Cost], neighbors: Neighbors) -> bool:
+    """Return whether there is so little noise that ε is in the thousands, and to compute it would take minutes.
+
+    Of noise below a hundredth of a threshold nothing is computed, even if samples are so rare that ε might be small.
+    """
+    if any(cost.noise_multiplier < _LEAST_NOISE for cost in costs):
+        return True
+    return _leading_variance(costs, neighbors) > _LARGEST_VARIANCE
+
+
+def _leading_variance(costs: list[Cost], neighbors: Neighbors) -> float:
+    """Return the variance Σ c q² Δ²/σ² of the whole privacy loss, to leading order."""
+    sensitivity = 2.0 if neighbors == "replace_one" else 1.0
+    return sum(cost.count * (cost.rate * sensitivity / cost.noise_multiplier) ** 2 for cost in costs)
 
 
 def pld_deltas(schedule: Schedule, epsilons: np.ndarray, neighbors: Neighbors) -> np.ndarray:
@@ -56,7 +87,7 @@ def pld_deltas(schedule: Schedule, epsilons: np.ndarray, neighbors: Neighbors) -
 def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float:
     """Return an upper bound on ε at δ (0 < δ < 1) for a calibrated schedule, by PLD."""
     costs = costs_of(schedule)
-    if any(cost.noise_multiplier <= 0 for cost in costs):
+    if is_hopeless(costs, neighbors):
         return math.inf
     extra = perturbed.surcharge(schedule, neighbors)
     return extra.epsilon + float(_pld(costs, neighbors).get_epsilon_for_delta(delta / extra.factor))
@@ -194,12 +225,10 @@ def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budge
     def bound(costs: list[Cost]) -> float:
         return float(_pld(costs, budget.neighbors, fineness=1e-2).get_delta_for_epsilon(budget.epsilon))
 
-    # Leading order: the loss is Gaussian with variance Σ c q² Δ²/σ².
     unit = costs_at(1.0)
-    spread = math.sqrt(sum(c.count * (c.rate / c.noise_multiplier) ** 2 for c in unit))
-    sensitivity = 2.0 if budget.neighbors == "replace_one" else 1.0
+    spread = math.sqrt(_leading_variance(unit, budget.neighbors))
     tail = math.sqrt(2 * math.log(1.25 / delta))
-    start = math.log(sensitivity * spread * (tail / budget.epsilon if budget.epsilon < tail else budget.epsilon**-0.5))
+    start = math.log(spread * (tail / budget.epsilon if budget.epsilon < tail else budget.epsilon**-0.5))
     # A small rate saves privacy only down to noise multipliers of about a half: the tail takes over there.
     start = max([start, *(math.log(0.5 / c.noise_multiplier) for c in unit if c.rate < 1.0)])
     try:
@@ -248,6 +277,8 @@ def _pld(costs: list[Cost], neighbors: Neighbors, fineness: float = 1e-3) -> pld
     def added(width: float) -> float:
         return sum(c.count * min(width**2 / 4, s * width) for c, s in zip(costs, deviations, strict=True))
 
+    if all(cost.rate == 1.0 for cost in costs):
+        fineness /= 100  # one Gaussian has so few cells that it may have ten times as many
     width = math.sqrt(variance)
     while added(width) > fineness * variance:
         width /= 1.5
@@ -256,16 +287,13 @@ def _pld(costs: list[Cost], neighbors: Neighbors, fineness: float = 1e-3) -> pld
     relation = RELATIONS[neighbors]
     total = None
     for cost in costs:
-        deviation = cost.noise_multiplier
-        if cost.rate == 1.0:
-            deviation /= math.sqrt(cost.count)
         one = pld_lib.from_gaussian_mechanism(
-            standard_deviation=deviation,
+            standard_deviation=cost.noise_multiplier,
             sampling_prob=cost.rate,
             value_discretization_interval=width,
             neighboring_relation=relation,
         )
-        if cost.rate < 1.0 and cost.count > 1:
+        if cost.count > 1:
             one = one.self_compose(cost.count)
         total = one if total is None else total.compose(one)
     if total is None:

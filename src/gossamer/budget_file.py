@@ -31,9 +31,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gossamer.budget import Budget, Neighbors
+
+if TYPE_CHECKING:
+    from gossamer.tables.table import Table
 
 _APPLICATION = 0x676F7373
 """SQLite's mark of what kind of file it is: "goss"."""
@@ -115,7 +118,7 @@ class BudgetFile:
 
     @classmethod
     def create(
-        cls, path: Path | str, epsilon: float, delta: float, neighbors: Neighbors, data: Path | str
+        cls, path: Path | str, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table"
     ) -> "BudgetFile":
         """Make the budget file of a table; a file that exists is left alone.
 
@@ -124,7 +127,7 @@ class BudgetFile:
           epsilon: ε that all runs together may cost.
           delta: δ that all runs together may cost.
           neighbors: which tables count as neighbours, for every run.
-          data: the table's file.
+          data: the table's file, or the table as `read_table` read it.
         """
         amount, path = _amount(epsilon, delta, neighbors), Path(path)
         data = fingerprint(data)
@@ -148,7 +151,7 @@ class BudgetFile:
         return cls(path)
 
     def reserve(
-        self, epsilon: float, delta: float, neighbors: Neighbors, data: Path | str, what: str = ""
+        self, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table", what: str = ""
     ) -> Reservation:
         """Take from what is left, before a record is touched; it never comes back. Refuse what would overdraw.
 
@@ -156,7 +159,7 @@ class BudgetFile:
           epsilon: ε of the run.
           delta: δ of the run.
           neighbors: which tables count as neighbours in the run's guarantee.
-          data: the table's file; its bytes count, not its name.
+          data: the table's file, or the table as `read_table` read it; the file's bytes count, not its name.
           what: what it is for, in the words of whoever asks.
         """
         amount = _amount(epsilon, delta, neighbors)
@@ -238,9 +241,16 @@ class BudgetFile:
             )
 
 
-def fingerprint(path: Path | str) -> str:
-    """Return the SHA-256 of a file's bytes. It is as secret as the file: it confirms a guess of the whole of it."""
-    with open(path, "rb") as file:
+def fingerprint(data: "Path | str | Table") -> str:
+    """Return the SHA-256 of a file's bytes, as they are, or as they were when a table was read from it.
+
+    It is as secret as the file: it confirms a guess of the whole of it.
+    """
+    if not isinstance(data, Path | str):
+        if data.sha256 is None:
+            raise ValueError(f"{data.source} was not read from a file, so that no budget file can know it again.")
+        return data.sha256
+    with open(data, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -72,9 +72,11 @@ class Certificate:
         delta = self.delta - accounting.truncation(self.schedule, self.n, self.capacities, self.epsilon)
         if delta <= 0:
             return Verification(False, math.inf, "none: truncated samples alone cost more than delta")
+        costs = accounting.costs_of(self.schedule)
+        if accounting.is_hopeless(costs, self.neighbors):
+            return Verification(False, math.inf, "none: the noise is too small to protect anybody")
         try:
             extra = perturbed.surcharge(self.schedule, self.neighbors)
-            costs = accounting.costs_of(self.schedule)
             epsilon = extra.epsilon + contour.epsilon(costs, delta / extra.factor, self.neighbors)
             accountant = "contour integral"
         except contour.DidNotConvergeError:

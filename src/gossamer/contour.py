@@ -108,7 +108,7 @@ def loss_deviation(cost: Cost, neighbors: Neighbors) -> float:
 def loss_range(cost: Cost, neighbors: Neighbors) -> float:
     """Return the length of the interval that holds one query's privacy loss but for noise beyond 10 deviations."""
     if cost.rate == 1.0:
-        return 20 * _full_pass_shift(cost, neighbors) / math.sqrt(cost.count)
+        return 20 * _full_pass_shift(cost, neighbors)
     rest, lift = math.log1p(-cost.rate), math.log(cost.rate)
     reach = (10.0 + 0.5 / cost.noise_multiplier) / cost.noise_multiplier
     one_sided = float(np.logaddexp(rest, lift + reach) - np.logaddexp(rest, lift - reach))

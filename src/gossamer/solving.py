@@ -247,12 +247,13 @@ def _stops(
         for stop in np.unique(np.ceil(np.linspace(0, steps, 21)[1:]).astype(int)):
             yield int(stop)
         return
-    piece = 1 if bar.shown else steps
+    paced = bar.shown and not processes.many()  # many must pause at the same steps, whatever their clocks say
+    piece = max(1, steps // 100) if processes.many() else 1 if paced else steps
     while done < steps:
         begun, before = time.monotonic(), done
         done = min(steps, done + piece, checkpoints.next_due(done) if checkpoints else steps)
         yield done
-        if bar.shown:
+        if paced:
             per_second = (done - before) / max(time.monotonic() - begun, 1e-4)
             piece = max(1, min(10 * piece, int(per_second * _PIECE_SECONDS)))
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from testkit.run_folders import QUICK, finished_run, gossamer, write_inputs, wri
 
 from gossamer import atomic
 from gossamer.budget_file import BudgetFile
+from gossamer.checkpoints import Checkpoints
+from gossamer.exceptions import DivergedError
 from gossamer.runs.auditing import attack_canary, attack_members
 from gossamer.runs.folder import FILES, load, load_certificate
 
@@ -49,14 +52,15 @@ def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, obj
     content = json.loads(shown.stdout)
     assert (content["objective"], content["epsilon"], content["n"], content["holds"]) == (objective, 8.0, 60, True)
     assert "test" not in content
-    # The share of each group was not declared; nothing else is read from the data.
-    assert len(content["leaks"]) == (objective == "worst-group")
-    assert ("group_shares was not given" in shown.stderr) == (objective == "worst-group")
+    assert content["leaks"] == []
+    assert "warning" not in shown.stderr
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES)
     loaded = load(out)
     assert loaded.model.classes_.tolist() == ["=yes", "no"]
     certificate = load_certificate(out)
     assert certificate.verify()
+    bought = {"auc": ["share of positives"], "worst-group": ["shares of groups"]}.get(objective, [])
+    assert [query.name for query in certificate.schedule if query.name.startswith("share")] == bought
     assert (out / "history.csv").read_text().count("\n") == 5
     found = attack_canary(loaded, certificate, runs=400)
     assert 0.5 < found.lower_bound <= found.claimed
@@ -110,6 +114,11 @@ MISTAKES = {
     "flags and a file": ("{table} --schema {schema} --bounds age=1:2 --out {out}", "does not go with flags for bounds"),
     "a finished run": ("{table} --schema {schema} --out {run}", "has model.npz of another run"),
     "resume without a folder": ("--resume", "need --out"),
+    "resume what was never saved": ("--resume --checkpoint-every 0 --out {out}", "nothing is continued"),
+    "checkpoints every when": (
+        "{table} --schema {schema} --checkpoint-every -1 --out {out} --budget {budget}",
+        "every = ",
+    ),
     "a method for another problem": (
         "{table} --schema {schema} --objective auc --method GD --out {out}",
         "GD cannot solve a problem of type Minimax. These can: SGDA",
@@ -169,7 +178,8 @@ def test_a_mistake_is_one_line_and_costs_nothing(places, tmp_path, name):
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert BudgetFile(places["budget"]).entries() == []
-    assert not (tmp_path / "new" / "certificate.json").exists()
+    # The next try is not refused for what this one left behind.
+    assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
 
 
 def test_a_table_of_one_declared_class_is_trained_on(inputs, tmp_path):
@@ -179,39 +189,101 @@ def test_a_table_of_one_declared_class_is_trained_on(inputs, tmp_path):
     gossamer("fit", tmp_path / "well.csv", "--schema", schema, "--out", tmp_path / "run", *QUICK)
 
 
-def full_at_the_report(path, *rest, whole=atomic.write_text):
-    """Write a file, but for the report: there the disk is full."""
-    if path.name == "report.html":
+def full_at_the_model(path, *rest, whole=atomic.write_bytes):
+    """Write a file, but for the model: there the disk is full."""
+    if path.name == "model.npz":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     whole(path, *rest)
 
 
-def test_a_full_disk_loses_nothing(inputs, tmp_path, monkeypatch):
-    """The run ends where a file cannot be written; resumed, it is as if it had never been, and it has paid once."""
+def interrupted_at_the_second(self, identity, run, save=Checkpoints.save):
+    """Save a run; after the first step somebody presses Ctrl-C."""
+    save(self, identity, run)
+    if int(run[1].t) == 1:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_and_a_full_disk_lose_nothing(inputs, tmp_path, monkeypatch):
+    """Each ends with one line that names the remedy; resumed, all is as if it had never been, and was paid for once."""
     table, schema = inputs
     out, budget = tmp_path / "run", tmp_path / "budget"
     BudgetFile.create(budget, 3.0, 0.1, "replace_one", table)
     options = ("fit", table, "--schema", schema, "--out", out, "--budget", budget, *QUICK)
-    saved = ("--checkpoint-every", "2")
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic, "write_text", full_at_the_report)
-        with pytest.raises(OSError, match="No space left"):
-            gossamer(*options, *saved)
-    assert not (out / "certificate.json").exists()
-    assert {path.stat().st_mode & 0o777 for path in (out / "checkpoint").iterdir()} == {0o600}
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match=r"^interrupted.*--resume") as interrupted:
+        patch.setattr(Checkpoints, "save", interrupted_at_the_second)
+        gossamer(*options)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (out / "checkpoint").iterdir()} == {
+        "run.npz": 0o600,
+        "answers.json": 0o600,
+    }
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match=r"No space left.*--resume") as full:
+        patch.setattr(atomic, "write_bytes", full_at_the_model)
+        gossamer(*options, "--resume")
+    assert not any("\n" in str(error.value) for error in (interrupted, full))
+    assert [path.name for path in out.iterdir()] == ["checkpoint"]
     with pytest.raises(ValueError, match="was begun and not finished"):
         gossamer(*options)
     with pytest.raises(ValueError, match="belongs to a run of another"):
-        gossamer(*options, *saved, "--resume", "--clip", "0.1")
+        gossamer(*options, "--resume", "--clip", "0.1")
     with pytest.raises(ValueError, match="belongs to a run of another reservation"):
-        gossamer(*options, *saved, "--resume", "--epsilon", "1")
-    gossamer(*options, *saved, "--resume")
-    for name in ("model.npz", "history.csv", "certificate.json"):
+        gossamer(*options, "--resume", "--epsilon", "1")
+    gossamer(*options, "--resume")
+    for name in FILES:
         assert (out / name).read_bytes() == (finished_run() / "run" / name).read_bytes()
     assert not (out / "checkpoint").exists()
     assert "nothing spent" in gossamer(*options, "--resume").stdout
     assert json.loads(gossamer(*options, "--resume", "--json").stdout) == {"folder": str(out), "finished": True}
     assert len(BudgetFile(budget).entries()) == 1
+
+
+def test_how_often_a_run_saves_itself_and_what_a_diverged_one_leaves(inputs, tmp_path, monkeypatch):
+    table, schema = inputs
+    saved = []
+    monkeypatch.setattr(Checkpoints, "save", lambda self, identity, run: saved.append(int(run[1].t)))
+    options = ("fit", table, "--schema", schema, *QUICK, "--steps", "25")
+    gossamer(*options, "--out", tmp_path / "default")
+    assert saved == [0, 3, 6, 9, 12, 15, 18, 21, 24, 25]
+    monkeypatch.undo()
+    with pytest.raises(DivergedError, match="is spent"):
+        gossamer(*options, "--learning-rate", "1e38", "--out", tmp_path / "diverged")
+    assert list((tmp_path / "diverged").iterdir()) == []
+    monkeypatch.setattr(Checkpoints, "save", None)
+    gossamer(*options, "--out", tmp_path / "never", "--checkpoint-every", "0")
+    assert (tmp_path / "never" / "model.npz").read_bytes() == (tmp_path / "default" / "model.npz").read_bytes()
+
+
+def test_a_folder_without_room_costs_nothing(inputs, tmp_path):
+    table, schema = inputs
+    BudgetFile.create(tmp_path / "budget", 3.0, 0.1, "replace_one", table)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            gossamer(
+                "fit", table, "--schema", schema, "--out", tmp_path / "run", "--budget", tmp_path / "budget", *QUICK
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert BudgetFile(tmp_path / "budget").entries() == []
+
+
+def test_semicolons_and_decimal_commas(inputs, tmp_path):
+    """The same numbers written as in half of Europe give the same model, and the same predictions."""
+    table, schema = inputs
+    header, *rows = Path(table).read_text().splitlines()
+    european = tmp_path / "european.csv"
+    rows = [",0;".join(row.replace(",", ";").split(";", 1)) for row in rows]
+    european.write_text("\n".join([header.replace(",", ";"), *rows]))
+    options = ("fit", european, "--schema", schema, "--test", european, *QUICK, "--out")
+    with pytest.raises(ValueError, match=r"line 2: column 'age' .* has one with a comma there: .*--decimal ,"):
+        gossamer(*options, tmp_path / "run")
+    gossamer(*options, tmp_path / "run", "--decimal", ",")
+    again = finished_run()
+    assert (tmp_path / "run" / "model.npz").read_bytes() == (again / "run" / "model.npz").read_bytes()
+    with pytest.raises(ValueError, match="--decimal ,"):
+        gossamer("predict", tmp_path / "run", european)
+    said = gossamer("predict", tmp_path / "run", european, "--decimal", ",").stdout
+    assert said == gossamer("predict", again / "run", again / "table.csv").stdout
 
 
 def test_without_a_table_it_is_a_demo(tmp_path):

@@ -77,8 +77,8 @@ def test_other_objectives_take_their_own_method(options, method, queries, parame
     content = as_json("--n", 3000, "--epsilon", 2, "--no-table", "--objective", *options)
     assert (content["method"], content["parameters"]) == (method, parameters)
     assert [query["name"] for query in content["schedule"]] == queries
-    # The share of positives is bought with a twentieth.
-    assert content["training_epsilon"] == pytest.approx(1.9 if options[0] == "auc" else 2.0)
+    # Shares are bought with a twentieth.
+    assert content["training_epsilon"] == pytest.approx(2.0 if options[0] == "dro" else 1.9)
     if options == ["worst-group", "--groups", 4]:
         assert content["schedule"][0]["clip"] == "1 in x, 4 in y"
 

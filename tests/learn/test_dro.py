@@ -130,7 +130,7 @@ def test_scores_probabilities_and_labels_agree(fitted):
     assert plain.history_["gradient_norm"].shape == (200,)
 
 
-@pytest.mark.parametrize("missing", ["data_norm", "classes", "groups", "group_shares"])
+@pytest.mark.parametrize("missing", ["data_norm", "classes", "groups"])
 def test_what_is_read_from_the_data_is_named(missing):
     with pytest.warns(gs.PrivacyLeakWarning, match=f"{missing} was not given") as caught:
         read = grouped(method=QUICK_GROUPS, **{missing: None}).fit(X, Y, groups=GROUPS)

@@ -1,6 +1,7 @@
-"""Worst-group risk: the objective, its closed-form maximiser, its optimum, and what attackers make of it."""
+"""Worst-group risk: objective, maximiser and optimum, what attackers make of it, and shares that are bought."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from scipy.optimize import minimize
 
 import gossamer as gs
 from gossamer.methods import SGDA, PrivateDiff
+from gossamer.objectives.group_dro import group_shares
 
 K = 3
 SHARES = (0.5, 0.3, 0.2)
@@ -187,7 +189,38 @@ def test_noise_costs_little_at_a_moderate_budget():
     assert group_losses(average, data).max() > best + 0.2
 
 
+def test_bought_shares_have_the_noise_of_one_centred_record():
+    """One full query with threshold √(1 − 1/k): each of k − 1 directions has deviation σ√(1 − 1/k)/n.
+
+    The mean square of 3·150 of them is known to √(2/450) = 7 %: 4 SE are allowed. (Records that are not centred, of
+    length 1, would make it 4/3, and so would noise along (1, …, 1).)
+    """
+    n, k, budget = 2000, 4, gs.Budget(1.0, 1e-5)
+    members = np.repeat(np.arange(k), [200, 400, 600, 800])
+    bought = [group_shares(members, k, budget, seed=seed) for seed in range(150)]
+    certificate = bought[0][1]
+    deviation = certificate.schedule["gradient"].noise_multiplier * math.sqrt(1 - 1 / k) / n
+    errors = np.array([shares for shares, _ in bought]) - [0.1, 0.2, 0.3, 0.4]
+    ratio = np.sum(errors**2) / (150 * (k - 1) * deviation**2)
+    assert abs(ratio - 1) < 4 * math.sqrt(2 / 450)
+    assert certificate.verify()
+    assert (certificate.epsilon, certificate.delta) == (1.0, 1e-5)
+
+
+def test_without_noise_shares_are_exact_and_keep_away_from_zero():
+    exact = gs.Budget(math.inf, 1e-3)
+    members = np.arange(40) % 4 % 3
+    np.testing.assert_allclose(group_shares(members, 3, exact, seed=0)[0], [0.5, 0.25, 0.25], rtol=1e-6)
+    t = 1 / 44 / 3
+    # A group that is empty has a share of 1/(n + k); what it lacks is taken from the others alike.
+    np.testing.assert_allclose(
+        group_shares(members, 4, exact, seed=0)[0], [0.5 - t, 0.25 - t, 0.25 - t, 3 * t], rtol=1e-5
+    )
+
+
 def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="members must be a list of whole numbers from 0 to 2"):
+        group_shares(np.array([0, 3]), 3, BUDGET)
     loss = gs.objectives.squared
     with pytest.raises(ValueError, match="groups = 1 must be a whole number of at least 2"):
         gs.GroupDRO(loss, groups=1)

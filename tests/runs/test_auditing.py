@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pytest
 from testkit.run_folders import finished_run
 
 import gossamer as gs
@@ -22,11 +21,3 @@ def test_samples_keep_their_rates_on_fewer_records():
     assert auditing._method(claimed, 1000) == method
     assert auditing._method(claimed, 200) == dataclasses.replace(method, batch_size=20)
     assert auditing._method(claimed, 3) == dataclasses.replace(method, batch_size=1)
-
-
-def test_the_training_claims_what_the_share_of_positives_left():
-    assert auditing._training_budget(certificate()) == gs.Budget(2.0, certificate().delta)
-    (query,) = certificate().schedule
-    bought = gs.Schedule((dataclasses.replace(query, name="positive share"), query))
-    left = auditing._training_budget(certificate(schedule=bought))
-    assert (left.epsilon, left.delta) == pytest.approx((1.9, 0.95 * certificate().delta))

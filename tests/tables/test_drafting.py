@@ -3,6 +3,7 @@
 import pytest
 
 from gossamer.tables import Amount, Category, Ignore, Number, draft, parse_csv, schema_from_flags
+from gossamer.tables.numerals import advice_on_marks
 
 N = 60
 """Rows: more than a list of categories may have values."""
@@ -36,7 +37,8 @@ def drafted(values):
             [f"p{i}" for i in range(N)],
             Ignore("text with more than 50 different values: an identifier, a date or free text?"),
         ),
-        ([f"{i},5" for i in range(N)], Ignore("numbers with a decimal comma: write them with a point and draft again")),
+        (["1,5", "2"] * 30, Ignore(f"numbers with a comma: {advice_on_marks('.')}")),
+        (["1,5", "2.5", "x"] * 20, Category(("1,5", "2.5", "x"))),
         (["1" + "0" * 400, 1] * 30, Ignore("numbers that are too large to compute with")),
         (["1.7e308", "-1.7e308"] * 30, Ignore("numbers that are too large to compute with")),
         (["1.7e308", 0] * 30, Ignore("numbers that are too large to compute with")),
@@ -46,6 +48,16 @@ def test_guesses(values, kind):
     declared = drafted(values)
     assert declared.kind == kind
     assert declared.read_from_data
+
+
+def test_decimal_commas_are_numbers_where_they_are_announced():
+    table = parse_csv("x;z;y\n1,5;0.5;10\n2;1;9,5\n", "a file", decimal=",")
+    schema = draft(table, "y")
+    assert schema.columns["x"].kind == Number(1.5, 2)
+    assert schema.columns["z"].kind == Ignore(f"numbers with a point: {advice_on_marks(',')}")
+    assert schema.classes == ("9,5", "10")
+    (remark,) = schema.remarks(table)
+    assert "'z' is left out: numbers with a point" in remark
 
 
 def test_a_missing_number_gets_an_indicator():

@@ -1,6 +1,7 @@
 """Tables from files: the right fields, or one error that says where and never what."""
 
 import gzip
+import hashlib
 import subprocess
 import sys
 
@@ -66,7 +67,10 @@ def test_endings_and_gzip(tmp_path):
         text = "a\tb\tc,d\n1\t2\t3\n"
         path = tmp_path / name
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-        assert read_table(path).names == ("a", "b", "c,d")
+        table = read_table(path)
+        assert table.names == ("a", "b", "c,d")
+        assert table.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert table.sha256 not in repr(table)
     (tmp_path / "one.tsv").write_text("a,b\n1,2\n")  # one column, whose name has a comma
     assert contents(read_table(tmp_path / "one.tsv")) == {"a,b": ["1,2"]}
 
@@ -110,6 +114,11 @@ def test_a_delimiter_that_cannot_be_one():
     for delimiter in ("", "ab", '"', "\n"):
         with pytest.raises(ValueError, match="must be one character"):
             parse_csv("a,b\n1,2\n", "a file", delimiter=delimiter)
+
+
+def test_a_decimal_mark_that_cannot_be_one():
+    with pytest.raises(ValueError, match=r"decimal = ';' must be one of '\.', ','\."):
+        parse_csv("a\n1\n", "a file", decimal=";")
 
 
 def test_paths_that_are_no_table(tmp_path):

@@ -22,12 +22,13 @@ SCHEMA = Schema(
 )
 
 
-def table_of(column, *values):
-    return parse_csv("\n".join([f"{column};y", *(f"{value};no" for value in values)]), "a file", delimiter=";")
+def table_of(column, *values, decimal="."):
+    text = "\n".join([f"{column};y", *(f"{value};no" for value in values)])
+    return parse_csv(text, "a file", delimiter=";", decimal=decimal)
 
 
-def encoded(declared, *values):
-    return Schema("y", ("no", "yes"), {"x": declared}).encode(table_of("x", *values)).tolist()
+def encoded(declared, *values, decimal="."):
+    return Schema("y", ("no", "yes"), {"x": declared}).encode(table_of("x", *values, decimal=decimal)).tolist()
 
 
 def test_each_column_becomes_what_the_schema_says():
@@ -84,7 +85,7 @@ def test_numbers_as_people_and_machines_write_them(text, value):
 
 
 @pytest.mark.parametrize(
-    "text", ["inf", "-Infinity", "1,5", "1.000,5", "1_000", "0x10", "1e", "12 kg", "9" * 100_000 + "x"]
+    "text", ["inf", "-Infinity", "1,000,000", "1.000,5", "1_000", "0x10", "1e", "12 kg", "9" * 100_000 + "x"]
 )
 def test_what_is_not_a_number_is_refused_with_its_place_and_not_its_text(text):
     with pytest.raises(
@@ -92,6 +93,19 @@ def test_what_is_not_a_number_is_refused_with_its_place_and_not_its_text(text):
     ) as caught:
         encoded(AGE, "12", text)
     assert text not in str(caught.value)
+
+
+def test_the_other_decimal_mark_is_refused_with_what_to_say():
+    assert encoded(AGE, "70,0", ",1e3", "+5e1", decimal=",") == [[0.5], [1], [0]]
+    assert encoded(Declaration(Category(("1,5", "1.5"))), "1,5", "1.5", decimal=",") == [[1, 0], [0, 1]]
+    for text, decimal, message in (
+        ("1,5", ".", r"with a comma there: .*decimal=',' \(--decimal ,\); if it separates thousands, take it out"),
+        ("1.500", ",", r"with a point there: .*decimal='\.' \(--decimal \.\); if it separates thousands, take it out"),
+        ("1.500,25", ",", r"something else there\. Write numbers as 12 or -1,5 or 2e6, .*nothing between thousands"),
+    ):
+        with pytest.raises(ValueError, match=f"a file, line 3: column 'x' .*{message}") as caught:
+            encoded(AGE, "12", text, decimal=decimal)
+        assert "1.500" not in str(caught.value)
 
 
 def test_truth_values_are_categories_like_others():

@@ -1,5 +1,7 @@
 """The application: which commands there are, and what becomes of a mistake."""
 
+import os
+
 import typer
 
 from gossamer.cli import budget
@@ -30,4 +32,6 @@ def main() -> None:
         app()
     except (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError) as error:
         typer.echo(f"gossamer: {error}", err=True)
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            os._exit(130)  # at once: the computation goes on behind Python, which can crash when it ends in good order
         raise SystemExit(2) from None

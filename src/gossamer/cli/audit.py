@@ -19,6 +19,7 @@ def audit(
     ] = None,
     encoding: shared.Encoding = None,
     delimiter: shared.Delimiter = None,
+    decimal: shared.Decimal = ".",
     seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
     as_json: shared.AsJson = False,
 ) -> None:
@@ -37,7 +38,7 @@ def audit(
     loaded, certificate = load(run), load_certificate(run)
     if not math.isfinite(certificate.epsilon):
         raise ValueError(f"{run} promises no privacy, ε is infinite: there is nothing to attack.")
-    records = None if table is None else read_table(table, encoding=encoding, delimiter=delimiter)
+    records = None if table is None else read_table(table, encoding=encoding, delimiter=delimiter, decimal=decimal)
     with shared.warnings_as_lines():
         outcome = certificate.verify()
         typer.echo(f"attacking {2 * runs} runs by a canary ...", err=True)

@@ -57,10 +57,15 @@ def fit(
     groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None,
     group_shares: Annotated[
         str | None,
-        typer.Option(help="Each group's public share, such as 0.6,0.3,0.1; need not be exact.", rich_help_panel=_DATA),
+        typer.Option(
+            help="Each group's public share, such as 0.6,0.3,0.1; need not be exact. If not given, 5 % of the budget "
+            "buy it.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     encoding: shared.Encoding = None,
     delimiter: shared.Delimiter = None,
+    decimal: shared.Decimal = ".",
     method: Annotated[
         shared.MethodName | None, typer.Option(help="The objective's own if not given.", rich_help_panel=_HOW)
     ] = None,
@@ -90,13 +95,14 @@ def fit(
     checkpoint_every: Annotated[
         int | None,
         typer.Option(
-            help="Save the run in OUT/checkpoint every so many steps. Until the run is done that folder holds the key "
-            "of the noise: whoever reads it can subtract the noise.",
+            help="Steps between two times that the run saves itself in OUT/checkpoint; a tenth of the run if not "
+            "given. Until the run is done that folder holds the key of the noise: whoever reads it can subtract the "
+            "noise. 0 never saves: a run that is interrupted is then lost, with its budget.",
             rich_help_panel=_RUN,
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run that was interrupted.", rich_help_panel=_RUN)
+        bool, typer.Option("--resume", help="Continue an interrupted run; nothing is paid twice.", rich_help_panel=_RUN)
     ] = False,
     test: Annotated[
         Path | None,
@@ -138,30 +144,32 @@ def fit(
     flags = {"bounds": bounds, "amounts": amount, "categories": category, "ignore": ignore, "classes": classes}
     flags |= {"groups": groups}
     with shared.warnings_as_lines():
-        read = functools.partial(read_table, encoding=encoding, delimiter=delimiter)
+        read = functools.partial(read_table, encoding=encoding, delimiter=delimiter, decimal=decimal)
         records, held_out, declared = declaring.gather(read, table, test, schema, target, group, flags)
-        for remark in declared.remarks(records):
-            typer.echo(f"gossamer: note: {remark}", err=True)
+        shared.note(declared.remarks(records))
         promise = Budget(epsilon, records.n**-1.1 if delta is None else delta, neighbors.value)
         test_rows = None if held_out is None else (declared.encode(held_out), declared.labels(held_out))
-        checkpoints = None if out is None else fitting.prepare_folder(out, checkpoint_every, resume)
+        checkpoints = None if out is None else fitting.prepare_folder(out, checkpoint_every != 0, resume)
         reserve = None
         if budget is not None and table is not None:
             what = f"{objective.value}, {out}"
-            reserve = functools.partial(fitting.reserve_from, budget, table, promise, what, checkpoints)
+            reserve = functools.partial(fitting.reserve_from, budget, records, promise, what, checkpoints)
         begun = time.monotonic()
-        model = fitting.fit_table(
-            records,
-            declared,
-            recipe,
-            promise,
-            seed=seed,
-            progress=True,
-            checkpoints=checkpoints,
-            reserve=reserve,
-        )
+        with fitting.kept(out):
+            model = fitting.fit_table(
+                records,
+                declared,
+                recipe,
+                promise,
+                seed=seed,
+                progress=True,
+                checkpoints=checkpoints,
+                every=checkpoint_every,
+                reserve=reserve,
+            )
+            if out is not None:
+                folder.save(out, model, declared, recipe)
         if out is not None:
-            folder.save(out, model, declared, recipe)
             fitting.remove_checkpoint(out)
     if certificate is not None:
         atomic.write_text(certificate, model.certificate_.to_json())
@@ -175,6 +183,8 @@ def _require_out(table: Path | None, out: Path | None, budget: Path | None, ever
         raise ValueError("--out is missing: name a new folder for the model, the certificate and the report.")
     if out is None and (every is not None or resume):
         raise ValueError("--checkpoint-every and --resume need --out: a run saves itself in its folder.")
+    if every == 0 and resume:
+        raise ValueError("--checkpoint-every 0 does not go with --resume: without checkpoints nothing is continued.")
     if table is None and budget is not None:
         raise ValueError("--budget is for a table of yours: the demo's is public.")
 

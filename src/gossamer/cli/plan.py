@@ -136,12 +136,13 @@ def _task(objective: shared.ObjectiveName | None, n: int, columns: int, groups: 
     import numpy as np
 
     from gossamer.learn import auc, dro, logistic
+    from gossamer.learn._buying import SHARE_OF_BUDGET
     from gossamer.models import CrossEntropy
 
     if objective == "logistic":
         return _Task(objectives.ERM(objectives.logistic), logistic.default_method(n), columns + 1)
-    if objective == "auc":  # two scalars more, and the share of positives is bought
-        part = 1 - auc.SHARE_OF_BUDGET
+    part = 1 - SHARE_OF_BUDGET  # shares of positives and of groups are bought
+    if objective == "auc":  # two scalars more
         return _Task(auc._problem(0.5), auc.default_method(n, network=False), columns + 3, part=part)
     if objective == "dro":
         robust = objectives.DRO(CrossEntropy(), objectives.ChiSquare())
@@ -149,7 +150,7 @@ def _task(objective: shared.ObjectiveName | None, n: int, columns: int, groups: 
         return _Task(robust, dro.default_method(n, robust, start), columns + 1)
     shares = (1 / groups,) * groups
     grouped = objectives.GroupDRO(CrossEntropy(), groups, shares, strong_concavity=1.0)
-    return _Task(grouped, dro.default_grouped(n, shares, network=False), columns + 1, groups)
+    return _Task(grouped, dro.default_grouped(n, shares, network=False), columns + 1, groups, part)
 
 
 def _text(content: dict[str, Any], planned: str, cells: "list[Cell]") -> str:
@@ -157,7 +158,8 @@ def _text(content: dict[str, Any], planned: str, cells: "list[Cell]") -> str:
     if content["is_bound"]:
         lines.append("  the noise is a quick bound: a run takes less, at worst half of it (--exact waits for it)")
     if content["training_epsilon"] != content["epsilon"]:
-        lines.append(f"  of ε = {content['epsilon']:g} in all: the rest buys the share of positives, by one more query")
+        bought = "share of positives" if content["objective"] == "auc" else "shares of groups, unless they are given"
+        lines.append(f"  of ε = {content['epsilon']:g} in all: the rest buys, by one more query, the {bought}")
     lines += [f"  {query['name']}: noise-to-signal {query['noise_to_signal']:.3g}" for query in content["schedule"]]
     lines[-1] += f"   (√d·σ/(rate·n), d = {content['parameters']} parameters)"
     cost = f"cost: {content['evaluations']:,.0f} gradients of one record expected, a difference counted as two; "

@@ -15,6 +15,7 @@ def predict(
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities in place of scores.")] = False,
     encoding: shared.Encoding = None,
     delimiter: shared.Delimiter = None,
+    decimal: shared.Decimal = ".",
     as_json: shared.AsJson = False,
 ) -> None:
     """Write the number of each row, its label, and its score or probabilities.
@@ -28,10 +29,9 @@ def predict(
     if out is not None and out.resolve() == table.resolve():
         raise ValueError(f"--out {out} is the table itself. Name another file.")
     loaded = load(run)
-    records = read_table(table, encoding=encoding, delimiter=delimiter)
+    records = read_table(table, encoding=encoding, delimiter=delimiter, decimal=decimal)
     columns = predict_table(loaded, records, proba)
-    for remark in loaded.schema.remarks(records):
-        typer.echo(f"gossamer: note: {remark}", err=True)
+    shared.note(loaded.schema.remarks(records))
     if out is None:
         shared.say(as_json, columns, csv_text(columns).rstrip("\n"))
     else:

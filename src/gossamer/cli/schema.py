@@ -15,6 +15,7 @@ def schema(
     out: Annotated[Path | None, typer.Option(help="Where to write the schema; printed if not given.")] = None,
     encoding: shared.Encoding = None,
     delimiter: shared.Delimiter = None,
+    decimal: shared.Decimal = ".",
     as_json: shared.AsJson = False,
 ) -> None:
     """Draft a schema of a table: kinds of columns, bounds and categories, all of them read from the data.
@@ -29,7 +30,9 @@ def schema(
 
     if out is not None and out.exists():
         raise ValueError(f"{out} exists. Choose another name: what a person has confirmed in it would be lost.")
-    drafted = draft(read_table(table, encoding=encoding, delimiter=delimiter), target, group)
+    records = read_table(table, encoding=encoding, delimiter=delimiter, decimal=decimal)
+    drafted = draft(records, target, group)
+    shared.note(drafted.remarks(records))
     leaks = drafted.leaks()
     text = schema_to_toml(drafted)
     if out is not None:

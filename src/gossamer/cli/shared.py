@@ -3,7 +3,7 @@
 import contextlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -51,12 +51,19 @@ Neighbors = Annotated[NeighborsName, typer.Option(help="Which tables count as ne
 Seed = Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")]
 Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, or UTF-16 with a mark, if not given.")]
 Delimiter = Annotated[str | None, typer.Option(help="Between the fields of a text table; found out if not given.")]
+Decimal = Annotated[str, typer.Option(help="What stands before the decimals in a text table: . or ,")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def say(as_json: bool, content: dict[str, Any], text: str) -> None:
     """Print a result for people, or the same for programs."""
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
+
+
+def note(remarks: Iterable[str]) -> None:
+    """Tell the owner of a table something, one line each on the error stream."""
+    for remark in remarks:
+        typer.echo(f"gossamer: note: {remark}", err=True)
 
 
 @contextlib.contextmanager

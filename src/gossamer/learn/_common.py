@@ -11,28 +11,35 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
-from gossamer import geometry
+from gossamer import geometry, methods
 from gossamer.budget import Budget
 from gossamer.checkpoints import Checkpoints
 from gossamer.exceptions import PrivacyLeakWarning
+from gossamer.learn import _buying
 from gossamer.methods.base import Method
-from gossamer.solving import solve
+from gossamer.planning import plan
+from gossamer.solving import check_match, solve
 
 PyTree = Any
 
 
 class Task(NamedTuple):
-    """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit."""
+    """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit.
+
+    With a purchase, problem and method stand in for those that `spend` makes of an answer still to be bought.
+    """
 
     problem: Any
     data: tuple[np.ndarray, ...]
     init: PyTree
     method: Method
+    purchase: _buying.Purchase | None = None
 
 
 class PrivateEstimator(BaseEstimator):
-    """An estimator that trains by one call of `gs.solve`. List it before scikit-learn's mixins, which it amends.
+    """An estimator that trains by `gs.solve`. List it before scikit-learn's mixins, which it amends.
 
     A subclass stores these parameters. Its `pose` checks arrays and makes a task of them, which costs nothing, and its
     `_keep` makes attributes of the private parameters; between the two, `spend` spends.
@@ -40,7 +47,7 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float
     delta: float | None
-    method: Method | None
+    method: Method | Callable[[Method], Method] | None
     neighbors: Any
     random_state: Any
     progress: bool
@@ -50,9 +57,45 @@ class PrivateEstimator(BaseEstimator):
         """Return what a fit on n records may spend."""
         return Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
 
+    def rehearse(self, task: Task) -> None:
+        """Refuse what does not go together, or what no noise can pay for, before anything is spent."""
+        n, whole = len(task.data[0]), self.budget(len(task.data[0]))
+        check_match(task.problem, task.method, whole)
+        if task.purchase is None:
+            plan(task.method, n, whole)
+        else:
+            purchase, training = _buying.split(whole)
+            plan(methods.GD(steps=1), n, purchase)  # what can be bought is one query of all records
+            plan(task.method, n, training)
+
     def spend(self, task: Task, leaks: tuple[str, ...] = ()) -> Self:
-        """Solve a task of `pose` within the budget, and keep what comes out; `leaks` go on the certificate."""
-        self._keep(self._train(task, leaks))
+        """Buy what a task of `pose` is missing, if anything, solve it with what is left of the budget, and keep that.
+
+        `leaks` go on the certificate.
+        """
+        whole = training = self.budget(len(task.data[0]))
+        purchase = task.purchase
+        if purchase is not None:
+            self.rehearse(task)
+            part, training = _buying.split(whole)
+            answer, bought = purchase.buy(part, self._seed(), self.checkpoints)
+            task = purchase.complete(answer)
+        result = solve(
+            task.problem,
+            task.data,
+            task.method,
+            training,
+            init=task.init,
+            seed=self._seed(),
+            progress=self.progress,
+            checkpoints=self.checkpoints,
+        )
+        certificate = result.certificate
+        if purchase is not None:
+            certificate = _buying.compose(purchase.name, bought, certificate, whole)
+        self.certificate_ = dataclasses.replace(certificate, assumptions=(*certificate.assumptions, *leaks))
+        self.history_ = result.history
+        self._keep(result.params)
         return self
 
     def _keep(self, params: PyTree) -> None:
@@ -61,25 +104,12 @@ class PrivateEstimator(BaseEstimator):
     def _task(
         self, problem: Any, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
     ) -> Task:
-        """Return a task with the method that was given, or else the default one."""
-        return Task(problem, data, init, default(self.budget(len(data[0]))) if self.method is None else self.method)
-
-    def _train(self, task: Task, leaks: tuple[str, ...]) -> PyTree:
-        """Return the private parameters; keep the certificate, with its leaks, and the history."""
-        result = solve(
-            task.problem,
-            task.data,
-            task.method,
-            self.budget(len(task.data[0])),
-            init=task.init,
-            seed=self._seed(),
-            progress=self.progress,
-            checkpoints=self.checkpoints,
-        )
-        assumptions = (*result.certificate.assumptions, *leaks)
-        self.certificate_ = dataclasses.replace(result.certificate, assumptions=assumptions)
-        self.history_ = result.history
-        return result.params
+        """Return a task with the method that was given, or else the default one, or what a function makes of that."""
+        method: Any = self.method
+        if method is None or (callable(method) and not isinstance(method, type)):
+            suitable = default(self.budget(len(data[0])))
+            method = suitable if method is None else method(suitable)
+        return Task(problem, data, init, method)
 
     def _warn_of_leaks(self, **read: str) -> tuple[str, ...]:
         """Warn of each parameter that is None and so is read from the records; return sentences for the certificate.
@@ -156,6 +186,20 @@ def encode_labels(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(labels) < 2:
         raise ValueError(f"a classifier needs at least two classes, got {len(labels)} class: {labels.tolist()}.")
     return labels, np.searchsorted(labels, y)
+
+
+def encode_groups(groups: Any, names: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the public names, or those found if None, and each row's index among them."""
+    groups = column_or_1d(groups)
+    names = np.unique(groups) if names is None else np.asarray(names)
+    if names.ndim != 1 or len(np.unique(names)) != len(names) or len(names) < 2:
+        raise ValueError(f"groups = {names.tolist()!r} must be a list of two or more different names.")
+    match = groups[:, None] == names
+    if not match.any(axis=1).all():
+        raise ValueError(
+            f"fit was given rows of groups outside groups = {names.tolist()}. Add those groups or drop the rows."
+        )
+    return names, match.argmax(axis=1).astype(np.int32)
 
 
 def penalty(l1: float, l2: float, exclude: tuple[str, ...] = ()) -> geometry.Regularizer:

@@ -1,8 +1,6 @@
 """A private classifier that maximises the area under the ROC curve, in the clothes of scikit-learn."""
 
-import copy
-import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,17 +9,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate
 from gossamer.checkpoints import fingerprint
+from gossamer.learn._buying import POSITIVES, Purchase
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
 from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, init_mlp
-from gossamer.schedule import Schedule
 
-SHARE_OF_BUDGET = 0.05
-"""What buying the share of positives may cost: of ε and of δ."""
 _SCALAR_SCALE = 0.4
 _LEAST_SHARE = 0.01
 
@@ -41,7 +35,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         by it. None reads the largest norm from the data, which leaks, and warns.
       classes: the public pair of labels. None reads it from the data, which leaks, and warns.
       method: how to train, `gs.methods.SGDA(...)` or `gs.methods.PrivateDiff(...)`; None takes SGDA with settings that
-        suit scaled rows.
+        suit scaled rows; a function is given that and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -109,25 +103,18 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                 f"classes = {self.classes_.tolist()}. The ROC curve is about two classes."
             )
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        hidden = tuple(self.hidden_layer_sizes)
-        problem = _problem(0.5 if self.positive_share is None else self.positive_share)
-        return self._task(
-            problem,
-            (rows, targets.astype(np.float32)),
-            self._start(problem, rows.shape[1], hidden),
-            default=lambda budget: default_method(len(rows), bool(hidden)),
+        labels, network = targets.astype(np.float32), self._start(rows.shape[1])
+        if self.positive_share is not None:
+            return self._task_at(self.positive_share, rows, labels, network)
+        purchase = Purchase(
+            POSITIVES,
+            of=fingerprint(labels),
+            ask=lambda budget, seed: objectives.positive_share(labels, budget, seed),
+            complete=lambda share: self._task_at(
+                min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), rows, labels, network
+            ),
         )
-
-    def spend(self, task: Task, leaks: tuple[str, ...] = ()) -> Self:
-        """Buy the share of positives if it was not given, and solve the task of `pose` with what is left."""
-        trainer, bought = self._buy_share(task.data[1])
-        params = trainer._train(task._replace(problem=_problem(self.positive_share_)), leaks)
-        self.certificate_ = (
-            trainer.certificate_ if bought is None else compose(bought, trainer.certificate_, self.epsilon)
-        )
-        self.history_ = trainer.history_
-        self._keep(params)
-        return self
+        return self._task_at(0.5, rows, labels, network)._replace(purchase=purchase)
 
     def _keep(self, params: Any) -> None:
         x, _ = params
@@ -157,52 +144,26 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _buy_share(self, labels: np.ndarray) -> tuple["PrivateAUCClassifier", Certificate | None]:
-        """Set the share of positives; return who trains, with what is left to spend, and what it cost."""
-        if self.positive_share is not None:
-            self.positive_share_ = self.positive_share
-            return copy.copy(self), None
-        whole = self.budget(len(labels))
-        trainer = copy.copy(self)
-        trainer.epsilon, trainer.delta = (1 - SHARE_OF_BUDGET) * whole.epsilon, (1 - SHARE_OF_BUDGET) * whole.delta
-        budget = Budget(SHARE_OF_BUDGET * whole.epsilon, SHARE_OF_BUDGET * whole.delta, whole.neighbors)
-        seed = self._seed()
-        # Not the seed of the training: the two would share their noise.
-        other = None if seed is None else int(np.random.SeedSequence((seed, 1)).generate_state(1)[0])
-
-        def buy() -> tuple[float, str]:
-            share, certificate = objectives.positive_share(labels, budget, seed=other)
-            return float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)), certificate.to_json()
-
-        if self.checkpoints is None:
-            self.positive_share_, certificate = buy()
-        else:
-            of = f"{budget} {seed} {fingerprint(labels)}"
-            self.positive_share_, certificate = self.checkpoints.remember("share of positives", of, buy)
-        return trainer, Certificate.from_json(certificate)
-
-    def _start(self, problem: objectives.Minimax, inputs: int, hidden: tuple[int, ...]) -> Any:
-        """Return a network whose scores are all ½, and the saddle point there: a = b = ½, α = 1."""
+    def _start(self, inputs: int) -> Any:
+        """Return a network whose scores are all ½."""
         seed = self._seed()
         key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
-        return objectives.auc_init(problem, init_mlp(key, inputs, hidden), score=0.5)
+        return init_mlp(key, inputs, tuple(self.hidden_layer_sizes))
+
+    def _task_at(self, share: float, rows: np.ndarray, labels: np.ndarray, network: Any) -> Task:
+        """Return the task for a share of positives, from the saddle point of scores of ½: a = b = ½, α = 1."""
+        self.positive_share_ = share
+        problem = _problem(share)
+        return self._task(
+            problem,
+            (rows, labels),
+            objectives.auc_init(problem, network, score=0.5),
+            default=lambda budget: default_method(len(rows), bool(self.hidden_layer_sizes)),
+        )
 
 
 def _problem(share: float) -> objectives.Minimax:
     return objectives.auc(MLP(sigmoid=True), share, scalar_scale=_SCALAR_SCALE)
-
-
-def compose(bought: Certificate, training: Certificate, epsilon: float) -> Certificate:
-    """Return one certificate for both: their ε and δ add up, and both schedules are in it to be verified."""
-    (query,) = bought.schedule
-    share = dataclasses.replace(query, name="positive share", noise=None)
-    queries = (dataclasses.replace(query, noise=None) for query in training.schedule)
-    return dataclasses.replace(
-        training,
-        epsilon=float(epsilon),
-        delta=bought.delta + training.delta,
-        schedule=Schedule((share, *queries)),
-    )
 
 
 def default_method(n: int, network: bool) -> Method:

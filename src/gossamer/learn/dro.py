@@ -11,10 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from gossamer import methods, objectives
-from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
+from gossamer.checkpoints import fingerprint
+from gossamer.learn._buying import GROUPS, Purchase
+from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, scale_rows
 from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy, init_mlp
+from gossamer.objectives.group_dro import group_shares
 
 _STRONG_CONCAVITY = 1.0
 _LEAST_RECORDS = 1500
@@ -45,13 +48,14 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       radius: the most divergence that is allowed, in place of a penalty.
       groups: the public names of the groups. None reads them from what `fit` is given, which leaks, and warns.
       group_shares: the public share of records in each group, in the order of `groups`; they need not be exact. None
-        computes them from what `fit` is given, which leaks, and warns.
+        buys them with 5 % of the budget; nothing leaks.
       hidden_layer_sizes: sizes of ReLU layers between rows and scores; () is a linear model.
       data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
         by it. None reads the largest norm from the data, which leaks, and warns.
       classes: the public list of labels. None reads it from the data, which leaks, and warns.
       method: how to train: `gs.methods.DoubleSpider(...)` for a penalty, `RecursiveSpider(...)` for a radius,
-        `SGDA(...)` or `PrivateDiff(...)` for groups; None takes settings that suit scaled rows.
+        `SGDA(...)` or `PrivateDiff(...)` for groups; None takes settings that suit scaled rows; a function is
+        given those and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -60,9 +64,10 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
     Attributes:
       classes_: labels, sorted.
       groups_: names of the groups, if it was fitted with groups.
+      group_shares_: the shares of the groups that were given or bought, in the order of `groups_`.
       group_weights_: the last weight of each group's loss, in the order of `groups_`: where the worst case was.
       layers_: private weights and biases, for rows divided by `data_norm_`.
-      certificate_: the privacy certificate of the fit.
+      certificate_: the privacy certificate of the fit, with the cost of the shares if they were bought.
       history_: public values, one per step.
 
     Example:
@@ -121,18 +126,21 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         task = self.pose(X, y, groups)
         read = {"data_norm": "the largest row norm", "classes": "the set of labels"}
         if groups is not None:
-            read |= {"groups": "the set of groups", "group_shares": "the share of rows in each group"}
+            read["groups"] = "the set of groups"
         return self.spend(task, self._warn_of_leaks(**read))
 
     def pose(self, X: Any, y: Any, groups: Any = None) -> Task:
-        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent.
+
+        Shares of groups that were not given are all alike in it: `spend` buys the shares first.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         binary = len(self.classes_) == 2
         labels = targets.astype(np.float32 if binary else np.int32)
         start = self._start(rows.shape[1], 1 if binary else len(self.classes_))
-        for name in ("groups_", "group_weights_"):
+        for name in ("groups_", "group_shares_", "group_weights_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
             return self._records_task(rows, labels, start)
@@ -202,44 +210,43 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                     f"distributions near that of the records. Leave out {name}, or groups in fit."
                 )
         check_consistent_length(rows, groups)
-        self.groups_, indices = encode_groups(groups, self.groups)
-        shares = self._shares(indices)
-        problem = objectives.GroupDRO(CrossEntropy(), len(shares), shares, strong_concavity=_STRONG_CONCAVITY)
-        return self._task(
-            problem,
-            (rows, labels, indices),
-            (start, jnp.full(len(shares), 1 / len(shares))),
-            default=lambda budget: default_grouped(len(rows), shares, bool(self.hidden_layer_sizes)),
+        self.groups_, members = encode_groups(groups, self.groups)
+        k, data = len(self.groups_), (rows, labels, members)
+        if self.group_shares is not None:
+            return self._task_at(_checked(self.group_shares, self.groups_), data, start)
+        purchase = Purchase(
+            GROUPS,
+            of=f"{k} {fingerprint(members)}",
+            ask=lambda budget, seed: group_shares(members, k, budget, seed),
+            complete=lambda shares: self._task_at(shares, data, start),
         )
+        return self._task_at([1 / k] * k, data, start)._replace(purchase=purchase)
 
-    def _shares(self, indices: np.ndarray) -> tuple[float, ...]:
-        """Return the shares of the groups, raised to what noise lets see."""
-        k = len(self.groups_)
-        given = self.group_shares
-        shares = np.bincount(indices, minlength=k) / len(indices) if given is None else np.asarray(given, np.float64)
-        if shares.shape != (k,) or not (shares >= 0).all() or not math.isclose(shares.sum(), 1.0, abs_tol=1e-2):
-            raise ValueError(
-                f"group_shares = {given!r} must be {k} numbers of at least 0 that add up to 1, in the order of "
-                f"groups = {self.groups_.tolist()}."
-            )
+    def _task_at(self, shares: Any, data: tuple[np.ndarray, ...], start: Any) -> Task:
+        """Return the task for shares of the groups, raised to what noise lets see."""
+        self.group_shares_ = np.asarray(shares, np.float64)
+        n, k = len(data[0]), len(self.group_shares_)
         # A budget that makes no sense is refused later, with its own words.
-        least = max(1.0, _LEAST_RECORDS / max(self.epsilon, 1e-9)) / len(indices)
-        raised = np.maximum(shares, min(1 / k, least))
-        return tuple((raised / raised.sum()).tolist())
-
-
-def encode_groups(groups: Any, names: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public names, or those found if None, and each row's index among them."""
-    groups = column_or_1d(groups)
-    names = np.unique(groups) if names is None else np.asarray(names)
-    if names.ndim != 1 or len(np.unique(names)) != len(names) or len(names) < 2:
-        raise ValueError(f"groups = {names.tolist()!r} must be a list of two or more different names.")
-    match = groups[:, None] == names
-    if not match.any(axis=1).all():
-        raise ValueError(
-            f"fit was given rows of groups outside groups = {names.tolist()}. Add those groups or drop the rows."
+        least = max(1.0, _LEAST_RECORDS / max(self.epsilon, 1e-9)) / n
+        raised = np.maximum(self.group_shares_, min(1 / k, least))
+        seen = tuple((raised / raised.sum()).tolist())
+        return self._task(
+            objectives.GroupDRO(CrossEntropy(), k, seen, strong_concavity=_STRONG_CONCAVITY),
+            data,
+            (start, jnp.full(k, 1 / k)),
+            default=lambda budget: default_grouped(n, seen, bool(self.hidden_layer_sizes)),
         )
-    return names, match.argmax(axis=1).astype(np.int32)
+
+
+def _checked(shares: Any, names: np.ndarray) -> np.ndarray:
+    """Return public shares, one for each of the names."""
+    given = np.asarray(shares, np.float64)
+    if given.shape != names.shape or not (given >= 0).all() or not math.isclose(given.sum(), 1.0, abs_tol=1e-2):
+        raise ValueError(
+            f"group_shares = {shares!r} must be {len(names)} numbers of at least 0 that add up to 1, in the order of "
+            f"groups = {names.tolist()}."
+        )
+    return given
 
 
 def default_method(n: int, problem: objectives.DRO, start: Any) -> Method:

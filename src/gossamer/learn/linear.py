@@ -32,7 +32,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes gradient descent with settings that suit
-        scaled rows and targets.
+        scaled rows and targets; a function is given that and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.

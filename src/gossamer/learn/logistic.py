@@ -27,7 +27,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes gradient descent with settings that suit
-        scaled rows.
+        scaled rows; a function is given that and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.

@@ -5,7 +5,7 @@ from gossamer.objectives.black_box import BlackBox
 from gossamer.objectives.divergences import KL, ChiSquare, CressieRead, Divergence, KLCVaR, WorstCase
 from gossamer.objectives.dro import DRO
 from gossamer.objectives.erm import ERM, huber, logistic, smoothed_hinge, softmax, squared
-from gossamer.objectives.group_dro import GroupDRO
+from gossamer.objectives.group_dro import GroupDRO, group_shares
 from gossamer.objectives.minimax import Minimax
 from gossamer.objectives.saddles import quartic, quartic_value, tensor, tensor_value
 from gossamer.objectives.sensing import sensing, sensing_game
@@ -26,6 +26,7 @@ __all__ = [
     "WorstCase",
     "auc",
     "auc_init",
+    "group_shares",
     "huber",
     "logistic",
     "positive_share",

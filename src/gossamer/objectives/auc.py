@@ -22,8 +22,7 @@ import numpy as np
 from gossamer.budget import Budget
 from gossamer.certificate import Certificate
 from gossamer.geometry import Box
-from gossamer.methods.gd import GD
-from gossamer.objectives.erm import ERM
+from gossamer.objectives.group_dro import group_shares
 from gossamer.objectives.minimax import Minimax
 
 PyTree = Any
@@ -70,9 +69,8 @@ def auc_init(problem: Minimax, model: PyTree, score: float = 0.0) -> tuple[dict[
 def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:
     """Buy the share of positive labels by one query of its own; return it and the certificate of what that cost.
 
-    Its cost adds to that of the training that uses the share: the two certificates compose, and nothing does that for
-    you. (Their (ε, δ) add up; less is proved by composing both schedules in one accountant.) The answer is kept at
-    least one record away from 0 and 1.
+    Labels are two groups, whose shares `group_shares` buys: its docstring says what adds up. The answer is kept about
+    one record away from 0 and 1.
 
     Args:
       labels: an array of 0 and 1, one for each record.
@@ -82,17 +80,8 @@ def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tupl
     labels = np.asarray(labels)
     if labels.ndim != 1 or not np.isin(labels, (0, 1)).all():
         raise ValueError("labels must be a list of 0 and 1, one for each record.")
-    from gossamer.solving import solve  # it imports the methods, some of which import this package
-
-    # One step of unit length from 0 along Q(label − ½): centred labels are half as long, and so is the noise.
-    once, table, start = GD(steps=1, learning_rate=1.0, clip=0.5), labels.astype(np.float32), jnp.zeros(())
-    answer = solve(ERM(_centred), table, once, budget, init=start, seed=seed, progress=False)
-    one = 1 / len(labels)
-    return float(np.clip(0.5 + float(answer.params), one, 1 - one)), answer.certificate
-
-
-def _centred(x: jax.Array, label: jax.Array) -> jax.Array:
-    return -x * (label - 0.5)
+    (_, positives), certificate = group_shares(labels, 2, budget, seed)
+    return positives, certificate
 
 
 @dataclass(frozen=True)

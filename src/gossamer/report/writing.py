@@ -34,8 +34,7 @@ def _read(path: Path, parse: Callable[[str], _T]) -> _T:
         raise FileNotFoundError(f"{path} is missing. Name the folder that `gossamer fit --out` wrote.") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8: byte {error.start} does not fit.") from None
-    # Whatever a file of another shape meets on its way into the classes; each names what it met.
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, csv.Error) as error:
+    except (RecursionError, TypeError, ValueError, csv.Error) as error:
         raise ValueError(f"{path} is broken: {error}") from None
 
 

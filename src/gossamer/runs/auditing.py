@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import audit, methods
-from gossamer.budget import Budget
+from gossamer.learn._buying import training_budget
 from gossamer.learn._common import Task
-from gossamer.learn.auc import SHARE_OF_BUDGET
 from gossamer.models import CrossEntropy
 from gossamer.runs.folder import Run
 from gossamer.runs.synthetic import synthetic_table
@@ -41,7 +40,7 @@ def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0
     canary, opposite = ((longest, *(end(column) for column in (labels, *groups))) for end in (np.max, np.min))
     for column, value in zip(task.data, canary, strict=True):
         column[0] = value
-    budget = _training_budget(certificate)
+    budget = training_budget(certificate)
     return audit.empirical_epsilon(
         task.problem,
         task.data,
@@ -71,7 +70,7 @@ def attack_members(
         task.problem,
         tuple(column[chosen] for column in task.data),
         task.method,
-        _training_budget(certificate),
+        training_budget(certificate),
         task.init,
         loss=loss,
         confidence=lambda params, record: jnp.exp(-loss(params, record)),
@@ -93,19 +92,13 @@ def _method(certificate: "Certificate", n: int) -> methods.Method:
         raise ValueError(f"the certificate's configuration does not fit its method: {error}.") from None
 
 
-def _training_budget(certificate: "Certificate") -> Budget:
-    """Return what the training was given: all, or what the share of positives left of it."""
-    bought = any(query.name == "positive share" for query in certificate.schedule)
-    left = 1 - SHARE_OF_BUDGET if bought else 1.0
-    return Budget(left * certificate.epsilon, left * certificate.delta, certificate.neighbors)
-
-
 def _posed(run: Run, table: Table, method: methods.Method, certificate: "Certificate", seed: int) -> Task:
     """Return what the run's estimator would have solved on this table."""
-    # The share of positives was private when it was bought, so it may be used again.
+    # The share of positives was private when it was bought, so it may be used again. Bought shares of groups are not
+    # stored: they are all alike here, as they are in a table that is drawn from the schema.
     bought = {"positive_share": run.model.positive_share_} if run.recipe.objective == "auc" else {}
     estimator = run.recipe.estimator(
-        run.schema, _training_budget(certificate), method=method, random_state=seed, **bought
+        run.schema, training_budget(certificate), method=method, random_state=seed, **bought
     )
     groups = (run.schema.group_of(table),) if run.recipe.grouped else ()
     return estimator.pose(run.schema.encode(table), run.schema.labels(table), *groups)

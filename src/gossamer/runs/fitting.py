@@ -2,16 +2,20 @@
 
 Whatever can be wrong with what a person asked for is found before anything is spent: the table is read and encoded, the
 method is checked against the problem and planned, and only then is the budget reserved and the first query asked. An
-error in line 17 costs nothing.
+error in line 17 costs nothing. From then on the run is saved as it goes: nothing that happens to it costs it again.
 """
 
+import contextlib
+import dataclasses
+import math
 import shutil
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.exceptions import PrivacyLeakWarning
+from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning
 from gossamer.runs import folder
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.schema import Schema
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint"
 """Where a run saves itself, inside its folder. It holds the key of the noise, and is removed when the run is done."""
+_SAVES = 10
+"""How often a run saves itself if nobody says: a short one takes seconds to compile, and milliseconds to save."""
+_ROOM = 1 << 20
+"""Bytes that a folder must have room for before anything is spent."""
 
 
 def fit_table(
@@ -34,6 +42,7 @@ def fit_table(
     seed: int | None = None,
     progress: bool = False,
     checkpoints: "Checkpoints | None" = None,
+    every: int | None = None,
     reserve: Callable[[], Any] | None = None,
 ) -> Any:
     """Train a model on a table within a budget; return the fitted estimator.
@@ -46,30 +55,27 @@ def fit_table(
       seed: None takes entropy from the operating system. A number is for tests: the noise is then reproducible.
       progress: whether to show a progress bar on a terminal.
       checkpoints: where the run saves itself.
+      every: steps between two checkpoints; None is a tenth of the run.
       reserve: called after all checks and before the first query, to pay.
     """
-    from gossamer.planning import plan
-    from gossamer.solving import check_match
-
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
     groups = (schema.group_of(table),) if recipe.grouped else ()
     task = estimator.pose(schema.encode(table), schema.labels(table), *groups)
-    task = task._replace(method=recipe.configured(task.method))
-    check_match(task.problem, task.method, budget)
+    if checkpoints is not None:
+        every = math.ceil(task.method.steps / _SAVES) if every is None else every
+        estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
     leaks = _warn_of(schema.leaks())
-    if recipe.grouped:
-        leaks += estimator._warn_of_leaks(group_shares="the share of rows in each group")
+    estimator.rehearse(task)
     if reserve is not None:
-        plan(task.method, table.n, budget)  # a schedule that no noise can pay for is refused here, and costs nothing
         reserve()
     return estimator.spend(task, leaks)
 
 
-def prepare_folder(out: Path, every: int | None, resume: bool) -> "Checkpoints | None":
+def prepare_folder(out: Path, save: bool, resume: bool) -> "Checkpoints | None":
     """Refuse a folder that has a run already, unless to resume it; return where the run saves itself, if it shall."""
     from gossamer.checkpoints import Checkpoints
 
-    begun = (out / CHECKPOINT).exists()
+    begun = _is_begun(out)
     if begun and not resume:
         raise ValueError(
             f"{out} has a run that was begun and not finished. Continue it with --resume; to begin again would spend "
@@ -78,21 +84,45 @@ def prepare_folder(out: Path, every: int | None, resume: bool) -> "Checkpoints |
     found = [name for name in folder.FILES if (out / name).exists()]
     if found and not begun:
         raise ValueError(f"{out} has {found[0]} of another run. Choose another folder: no run is overwritten.")
-    # Whether the folder can be made is better known now than when the privacy is spent.
+    # Whether the folder can be made and written to is better known now than when the privacy is spent.
     out.mkdir(parents=True, exist_ok=True)
-    if every is None and not resume:
-        return None
-    return (
-        Checkpoints(out / CHECKPOINT, resume=resume) if every is None else Checkpoints(out / CHECKPOINT, every, resume)
-    )
+    with tempfile.TemporaryFile(dir=out) as file:
+        file.write(bytes(_ROOM))
+    return Checkpoints(out / CHECKPOINT, resume=resume) if save else None
+
+
+@contextlib.contextmanager
+def kept(out: Path | None) -> Iterator[None]:
+    """Say how to continue a run that something outside it ends; one that diverged is over: its key is removed."""
+    try:
+        yield
+    except (DivergedError, OverspentError):
+        if out is not None:
+            remove_checkpoint(out)
+        raise
+    except (OSError, RuntimeError, KeyboardInterrupt) as error:
+        if out is None or not _is_begun(out):
+            raise
+        raise RuntimeError(
+            f"{str(error) or 'interrupted'}. The run is saved, with what it has paid: once the cause is gone, repeat "
+            f"the command with --resume. Until it is finished, {out / CHECKPOINT} holds the key of its noise."
+        ) from error
 
 
 def remove_checkpoint(out: Path) -> None:
     """Remove what a finished run saved of itself, the key of its noise included."""
-    shutil.rmtree(out / CHECKPOINT, ignore_errors=True)
+    try:
+        shutil.rmtree(out / CHECKPOINT)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise OSError(
+            f"{error}. The run is over, but {out / CHECKPOINT} could not be removed: remove it, for it holds the key "
+            "of the noise."
+        ) from error
 
 
-def reserve_from(file: Path, table: Path, budget: "Budget", what: str, checkpoints: "Checkpoints | None") -> None:
+def reserve_from(file: Path, table: Table, budget: "Budget", what: str, checkpoints: "Checkpoints | None") -> None:
     """Reserve a run's cost in a budget file; a run that is continued has paid."""
     from gossamer.budget_file import BudgetFile, fingerprint
 
@@ -103,6 +133,11 @@ def reserve_from(file: Path, table: Path, budget: "Budget", what: str, checkpoin
         reserve()
     else:
         checkpoints.remember("reservation", f"{budget} {file.resolve()} {fingerprint(table)}", reserve)
+
+
+def _is_begun(out: Path) -> bool:
+    """Return whether a run has saved itself in a folder; what has a dot before its name is half of a file."""
+    return any((out / CHECKPOINT).glob("[!.]*"))
 
 
 def _warn_of(leaks: tuple[str, ...]) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def load_certificate(folder: Path) -> "Certificate":
     path = folder / "certificate.json"
     try:
         return Certificate.from_json(path.read_text(encoding="utf-8"))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"{path} is broken: {error}") from None
 
 

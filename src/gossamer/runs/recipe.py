@@ -37,8 +37,8 @@ class Recipe:
       divergence: such as "chi-square", "kl", "kl-cvar:0.1" or "cressie-read:3".
       penalty: the price of one unit of divergence.
       radius: the most divergence that is allowed, in place of a penalty.
-      group_shares: the public share of records in each group, in the order of the schema's groups; None reads them
-        from the data, which leaks.
+      group_shares: the public share of records in each group, in the order of the schema's groups; None buys them
+        with 5 % of the budget.
     """
 
     objective: str = "logistic"
@@ -72,7 +72,10 @@ class Recipe:
         return self.objective == "worst-group"
 
     def estimator(self, schema: "Schema", budget: "Budget", **settings: Any) -> "PrivateEstimator":
-        """Return the estimator, unfitted, with the schema's public bounds; `settings` are further parameters of it."""
+        """Return the estimator, unfitted, with the schema's public bounds and this recipe's method.
+
+        `settings` are further parameters of it.
+        """
         from gossamer import learn
 
         if self.grouped and schema.group is None:
@@ -86,6 +89,7 @@ class Recipe:
             "neighbors": budget.neighbors,
             "data_norm": schema.row_norm,
             "classes": list(schema.classes),
+            "method": self.configured,
             **settings,
         }
         if self.objective == "logistic":

@@ -18,7 +18,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 
 from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
-from gossamer.tables.numerals import have_decimal_commas, parse_numbers, whole_if_exact
+from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers, whole_if_exact
 from gossamer.tables.schema import Declaration, Schema
 from gossamer.tables.table import Column, Table
 
@@ -54,20 +54,20 @@ def draft_column(column: Column, n: int) -> Declaration:
 
 def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
     """Return the values of a column of classes or groups in order: by size if they are numbers, else by alphabet."""
-    values = table[name].values
-    if not 2 <= len(values) <= _MOST_CATEGORIES:
-        many = f"more than {_MOST_CATEGORIES}" if len(values) > 2 else "fewer than two"
+    column = table[name]
+    if not 2 <= len(column.values) <= _MOST_CATEGORIES:
+        many = f"more than {_MOST_CATEGORIES}" if len(column.values) > 2 else "fewer than two"
         raise ValueError(
             f"{table.source}: column {name!r} has {many} different values, so it cannot be the {role}. Name a column "
             "of classes, or make classes of it first (such as 'low' and 'high')."
         )
-    return _in_order(values)
+    return _in_order(column)
 
 
-def _in_order(values: tuple[str, ...]) -> tuple[str, ...]:
-    numbers = parse_numbers(values)
+def _in_order(column: Column) -> tuple[str, ...]:
+    numbers = column.numbers()
     by_size = not np.isnan(numbers).any()
-    return tuple(value for _, value in sorted(zip(numbers if by_size else values, values, strict=True)))
+    return tuple(value for _, value in sorted(zip(numbers if by_size else column.values, column.values, strict=True)))
 
 
 def _kind(column: Column, n: int) -> Kind:
@@ -75,13 +75,15 @@ def _kind(column: Column, n: int) -> Kind:
         return Ignore("all values are missing")
     if len(column.values) == 1:
         return Category(column.values) if (column.codes < 0).any() else Ignore("all values are the same")
-    numbers = parse_numbers(column.values)
-    if not np.isnan(numbers).any():
+    numbers = column.numbers()
+    strange = np.isnan(numbers)
+    if not strange.any():
         return _kind_of_numbers(numbers, column, n)
+    other = other_mark(column.decimal)
+    if not (strange & np.isnan(parse_numbers(column.values, other))).any():
+        return Ignore(f"numbers with a {MARKS[other]}: {advice_on_marks(column.decimal)}")
     if len(column.values) <= _MOST_CATEGORIES:
-        return Category(_in_order(column.values))
-    if have_decimal_commas(column.values):
-        return Ignore("numbers with a decimal comma: write them with a point and draft again")
+        return Category(_in_order(column))
     return Ignore(f"text with more than {_MOST_CATEGORIES} different values: an identifier, a date or free text?")
 
 

@@ -99,5 +99,5 @@ def _values(text: str) -> tuple[str, ...]:
 def _bound(text: str) -> float:
     number = float(parse_numbers([text.strip()])[0])
     if math.isnan(number):
-        raise ValueError(f"{shown(text)} is not a number.")
+        raise ValueError(f"{shown(text)} is not a number such as 12 or -1.5.")
     return whole_if_exact(number)

@@ -6,22 +6,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
+MARKS = {".": "point", ",": "comma"}
+"""What may stand before the decimals of a number."""
+
 _NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WITH_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_EXCHANGED = str.maketrans(".,", ",.")
 
 
-def parse_numbers(values: Sequence[str]) -> np.ndarray:
-    """Return the numbers that the values say, NaN where a value is no numeral.
+def parse_numbers(values: Sequence[str], decimal: str = ".") -> np.ndarray:
+    """Return the numbers that the values say, NaN where a value is no numeral; `decimal` is the decimal mark.
 
     A number too large for a float, such as 1e999, is infinite, so that bounds clip it to the right side. The words inf
-    and nan, digits grouped by commas or underscores, and decimal commas are no numerals: what they mean is a guess.
+    and nan, the other decimal mark, and digits grouped by anything are no numerals: what they mean is a guess.
     """
+    if decimal == ",":
+        values = [value.translate(_EXCHANGED) for value in values]
     return np.array([float(value) if _NUMERAL.fullmatch(value) else math.nan for value in values], np.float64)
 
 
-def have_decimal_commas(values: Sequence[str]) -> bool:
-    """Say whether the values would be numbers if commas were points, as some countries write them."""
-    return all(_NUMERAL.fullmatch(value) or _WITH_DECIMAL_COMMA.fullmatch(value) for value in values)
+def other_mark(decimal: str) -> str:
+    """Return the decimal mark that is not this one."""
+    return decimal.translate(_EXCHANGED)
+
+
+def advice_on_marks(decimal: str) -> str:
+    """Return what to do about numbers that have the other decimal mark."""
+    other = other_mark(decimal)
+    return (
+        f"if that is a decimal {MARKS[other]}, read the text file with decimal={other!r} (--decimal {other}); if it "
+        "separates thousands, take it out"
+    )
 
 
 def whole_if_exact(number: float) -> float:

@@ -1,5 +1,6 @@
 """Tables from Parquet and Arrow files, by pyarrow, which is optional."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +11,9 @@ from gossamer.tables.table import Table, TableBuilder
 _PIECE = 1 << 16
 
 
-def read_parquet(path: Path) -> Table:
-    """Read a Parquet file, every value as the text that a CSV would have: 3, 2.5, true, 2026-01-31."""
-    with _opened(path) as file:
+def parse_parquet(content: bytes, path: Path) -> Table:
+    """Read the bytes of a Parquet file, every value as the text that a CSV would have: 3, 2.5, true, 2026-01-31."""
+    with _opened(path, io.BytesIO(content)) as file:
         return _table(path, file.read())
 
 
@@ -51,7 +52,8 @@ class _ArrowFile:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, content: io.BytesIO | None = None) -> Iterator[Any]:
+    """Open a file, or what was read from it."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -61,7 +63,7 @@ def _opened(path: Path) -> Iterator[Any]:
             "Or save the table as CSV."
         ) from None
     try:
-        yield _ArrowFile(path) if path.suffix in (".arrow", ".feather") else pq.ParquetFile(path)
+        yield _ArrowFile(path) if path.suffix in (".arrow", ".feather") else pq.ParquetFile(content or path)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"{path} could not be read as Parquet ({reason}). Export or copy it again.") from None

@@ -6,7 +6,9 @@ The exception is the first line, which holds the names of the columns.
 
 import codecs
 import csv
+import dataclasses
 import gzip
+import hashlib
 import io
 import itertools
 import re
@@ -15,7 +17,8 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-from gossamer.tables.parquet import read_parquet
+from gossamer.tables.numerals import MARKS
+from gossamer.tables.parquet import parse_parquet
 from gossamer.tables.table import Table, TableBuilder
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -27,7 +30,9 @@ _FIRST_LINE = 1 << 20
 """The delimiter is looked for in so many characters."""
 
 
-def read_table(path: str | Path, *, encoding: str | None = None, delimiter: str | None = None) -> Table:
+def read_table(
+    path: str | Path, *, encoding: str | None = None, delimiter: str | None = None, decimal: str = "."
+) -> Table:
     """Read a table from a file.
 
     Args:
@@ -36,6 +41,7 @@ def read_table(path: str | Path, *, encoding: str | None = None, delimiter: str 
       encoding: of a text file, such as "cp1252"; None takes UTF-8, or UTF-16 if the file begins with its mark.
       delimiter: between the fields of a text file; None takes the one of `DELIMITERS` that the first line has most
         often outside quotes, and tabs in a .tsv.
+      decimal: what stands before the decimals of numbers in a text file: "." or ",".
     """
     path = Path(path)
     if path.is_dir():
@@ -43,24 +49,29 @@ def read_table(path: str | Path, *, encoding: str | None = None, delimiter: str 
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist. Check the path.")
     name = path.name.lower()
-    if name.endswith(".parquet"):
-        return read_parquet(path)
     plain = name.removesuffix(".gz")
-    if not plain.endswith((".csv", ".tsv", ".txt")):
+    if not (plain.endswith((".csv", ".tsv", ".txt")) or name.endswith(".parquet")):
         raise ValueError(
             f"{path} is not known by its ending as a table. Save it as .csv (.csv.gz, .tsv, .txt) or .parquet; "
             "a spreadsheet has 'Save as' for that."
         )
-    content = path.read_bytes() if plain == name else _unzipped(path)
-    if delimiter is None and plain.endswith(".tsv"):
-        delimiter = "\t"
-    return parse_csv(_decoded(content, str(path), encoding), str(path), delimiter=delimiter)
+    content = path.read_bytes()  # once: what is parsed is what the digest is of
+    if name.endswith(".parquet"):
+        table = parse_parquet(content, path)
+    else:
+        text = _decoded(content if plain == name else _unzipped(content, path), str(path), encoding)
+        if delimiter is None and plain.endswith(".tsv"):
+            delimiter = "\t"
+        table = parse_csv(text, str(path), delimiter=delimiter, decimal=decimal)
+    return dataclasses.replace(table, sha256=hashlib.sha256(content).hexdigest())
 
 
-def parse_csv(text: str, source: str, *, delimiter: str | None = None) -> Table:
+def parse_csv(text: str, source: str, *, delimiter: str | None = None, decimal: str = ".") -> Table:
     """Read a table from text whose first line names the columns; `source` is what errors call it."""
     if not text.strip():
         raise ValueError(f"{source} is empty.")
+    if decimal not in MARKS:
+        raise ValueError(f"decimal = {decimal!r} must be one of {', '.join(map(repr, MARKS))}.")
     if delimiter is None:
         delimiter = _delimiter(text)
     elif len(delimiter) != 1 or delimiter in '"\r\n \0':
@@ -80,7 +91,7 @@ def parse_csv(text: str, source: str, *, delimiter: str | None = None) -> Table:
                     "around it."
                 )
         table.add(zip(*fields, strict=True))
-    return table.table(lines)
+    return dataclasses.replace(table.table(lines), decimal=decimal)
 
 
 def _rows(text: str, source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -125,8 +136,8 @@ def _decoded(content: bytes, source: str, encoding: str | None) -> str:
     return text.removeprefix("\ufeff")  # the mark of UTF-8, which Windows programs write
 
 
-def _unzipped(path: Path) -> bytes:
+def _unzipped(content: bytes, path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes())
+        return gzip.decompress(content)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path} is not a whole gzip file ({error}). Compress or copy it again.") from None

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Values, require_distinct
-from gossamer.tables.numerals import parse_numbers
+from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers
 from gossamer.tables.table import MISSING, Column, Table, is_missing
 from gossamer.tables.wording import nearest, shown, shown_list
 
@@ -121,7 +121,9 @@ class Schema:
         extra = [name for name in table.names if name not in known]
         if extra:
             found.append(f"columns that the schema does not mention are ignored: {', '.join(map(repr, extra))}.")
-        for name, declared in self.features.items():
+        for name, declared in self.columns.items():
+            if isinstance(declared.kind, Ignore) and declared.read_from_data:
+                found.append(f"column {name!r} is left out: {declared.kind.reason}")
             if isinstance(declared.kind, Category):
                 values = table[name].values
                 if values and not set(values) & set(declared.kind.values):
@@ -178,13 +180,18 @@ def require_values(name: str, values: Sequence[str]) -> None:
 
 
 def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
-    numbers = parse_numbers(column.values)
+    numbers = column.numbers()
     strange = np.isnan(numbers)
     if strange.any():
+        row = _first(strange, column)
+        where = f"{table.source}, {table.place(row)}: column {name!r} is declared as a number and has"
+        decimal, other = table.decimal, other_mark(table.decimal)
+        if not np.isnan(parse_numbers([column.values[column.codes[row]]], other)[0]):
+            raise ValueError(f"{where} one with a {MARKS[other]} there: {advice_on_marks(decimal)}.")
         raise ValueError(
-            f"{table.source}, {_first(strange, column, table)}: column {name!r} is declared as a number and has "
-            "something else there. Write numbers as 12, -1.5 or 2e6, with a decimal point and nothing between "
-            'thousands; leave the field empty if the number is not known; or declare the column as kind = "category".'
+            f"{where} something else there. Write numbers as 12 or -1{decimal}5 or 2e6, with a decimal "
+            f"{MARKS[decimal]} and nothing between thousands; leave the field empty if the number is not known; or "
+            'declare the column as kind = "category".'
         )
     return np.clip(numbers, -_LARGEST, _LARGEST)
 
@@ -199,13 +206,14 @@ def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: T
         )
     strange = np.array([value not in allowed for value in column.values])
     if strange.any():
+        place = table.place(_first(strange, column))
         raise ValueError(
-            f"{table.source}, {_first(strange, column, table)}: the {role} column {name!r} has a value that is not one "
-            f"of {listed} = {shown_list(map(repr, allowed))}. Add it there, or drop such rows."
+            f"{table.source}, {place}: the {role} column {name!r} has a value that is not one of {listed} = "
+            f"{shown_list(map(repr, allowed))}. Add it there, or drop such rows."
         )
     return np.array(column.values)[column.codes]
 
 
-def _first(strange: np.ndarray, column: Column, table: Table) -> str:
-    """Say where the first row is whose value is marked as strange."""
-    return table.place(int(np.argmax(np.append(strange, False)[column.codes])))
+def _first(strange: np.ndarray, column: Column) -> int:
+    """Return the first row whose value is marked as strange."""
+    return int(np.argmax(np.append(strange, False)[column.codes]))

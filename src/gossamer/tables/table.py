@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gossamer.tables.numerals import parse_numbers
 from gossamer.tables.wording import nearest
 
 MISSING = ("", "na", "nan", "null", "?")
@@ -28,6 +29,12 @@ class Column:
     """The distinct values without spaces around them; missing ones are left out."""
     codes: np.ndarray
     """The index of each row's value, or −1 for a missing one."""
+    decimal: str
+    """What stands before the decimals of a number."""
+
+    def numbers(self) -> np.ndarray:
+        """Return the number that each of the values says, NaN where it says none."""
+        return parse_numbers(self.values, self.decimal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,10 @@ class Table:
     """The number of rows."""
     _texts: tuple[str, ...] = field(repr=False)
     _lines: np.ndarray | None = field(repr=False, default=None)
+    decimal: str = "."
+    """What stands before the decimals of its numbers."""
+    sha256: str | None = field(repr=False, default=None)
+    """The digest of the file that it was read from. It is as secret as the file: it confirms a guess of the whole."""
 
     def __getitem__(self, name: str) -> Column:
         """Return a column; one that the table does not have is a ValueError that names it."""
@@ -53,7 +64,7 @@ class Table:
         codes = _Codes()
         fields = self._texts[self.names.index(name)].split(_BETWEEN)
         of_rows = np.fromiter(map(codes.__getitem__, fields), np.int32, self.n)
-        return Column(tuple(codes.distinct), of_rows)
+        return Column(tuple(codes.distinct), of_rows, self.decimal)
 
     def place(self, row: int) -> str:
         """Say where a row is, for the owner of the file."""
