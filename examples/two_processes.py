@@ -8,10 +8,12 @@ Under Slurm or Kubernetes leave out the three arguments of `jax.distributed.init
 """
 
 import argparse
+import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 import gossamer as gs
@@ -51,6 +53,11 @@ def main() -> None:
     )
     print("weights", " ".join(f"{value:.6f}" for value in np.asarray(result.params["weights"])))
     print("epsilon", result.certificate.epsilon)
+
+    multihost_utils.sync_global_devices("done")
+    if given.process == 0:
+        time.sleep(5)  # the others ask it for leave: a process whose first one is gone calls that a loss
+    jax.distributed.shutdown()
 
 
 if __name__ == "__main__":

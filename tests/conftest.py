@@ -1,6 +1,7 @@
 """Set up for all tests.
 
 LLVM's optimisations are off: the programs here are small and run briefly, so that compiling them is most of their cost.
+(What they may do to rounding is tested with them on: oracle/test_hostile_contributions.py.)
 XLA's own passes are not touched, nor is what users run. The processor plays eight devices for tests of sharding.
 """
 

@@ -9,6 +9,7 @@ import pytest
 from testkit.tables import LINEAR, START, TABLE, linear_params, logistic_table
 
 import gossamer as gs
+from gossamer.certificate import certify
 
 BUDGET = gs.Budget(1.0, 1e-3)
 
@@ -73,6 +74,32 @@ def test_verification_finds_a_lie(lie):
     else:
         c = dataclasses.replace(c, **{lie: getattr(c, lie) * 0.8})
     assert not c.verify()
+
+
+def sampled(**changes):
+    """Return the certificate of samples of about 16 of 64 records, and what somebody made of it."""
+    planned = gs.plan(gs.methods.SGD(steps=50, batch_size=16), 64, BUDGET)
+    return json.dumps({**json.loads(certify(planned, LINEAR, None, False).to_json()), **changes})
+
+
+def test_a_capacity_below_the_mean_is_no_guarantee():
+    assert gs.Certificate.from_json(sampled()).verify()
+    assert not gs.Certificate.from_json(sampled(capacities={"gradient": 3})).verify()
+
+
+@pytest.mark.parametrize("changes", [{"capacities": {}}, {"schedule": []}])
+def test_a_schedule_that_no_run_has_is_refused(changes):
+    with pytest.raises(ValueError, match="not a certificate"):
+        gs.Certificate.from_json(sampled(**changes))
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_full_passes_are_not_disjoint_blocks(neighbors):
+    c = certificate(gs.methods.GD(steps=7))
+    query = dataclasses.replace(c.schedule["gradient"], disjoint=True)
+    outcome = dataclasses.replace(c, schedule=gs.Schedule((query,)), neighbors=neighbors).verify()
+    assert not outcome
+    assert "disjoint blocks" in outcome.accountant
 
 
 @pytest.mark.parametrize(("noise", "count", "rate"), [(1e-6, 10**9, 1.0), (0.05, 10**6, 0.5), (1e-3, 10**6, 1e-3)])

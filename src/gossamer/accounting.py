@@ -107,17 +107,12 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
             f"delta = {budget.delta:g} is below {SMALLEST_DELTA * extra.factor:g}, the smallest value that the "
             "accountant resolves. Choose a larger delta; n ** -1.1 is customary."
         )
-    if budget.neighbors == "add_remove" and any(query.disjoint for query in schedule):
-        raise AccountingError(
-            "a schedule with disjoint blocks has no guarantee under neighbors = 'add_remove': one record more "
-            "moves the others between blocks. Use neighbors = 'replace_one'."
-        )
+    check_blocks(schedule, n, budget.neighbors)
     if budget.epsilon <= extra.epsilon:
         raise AccountingError(
             f"epsilon = {budget.epsilon:g} must exceed {extra.epsilon:g}, which the Jacobian of a perturbed objective "
             "costs whatever the noise. Regularise more, or allow a larger epsilon."
         )
-    _check_blocks_fit(schedule, n)
     left = Budget(budget.epsilon - extra.epsilon, budget.delta / extra.factor, budget.neighbors)
     delta = left.delta * (1 - TRUNCATION_SHARE)
     ratios = np.array(schedule.ratios())
@@ -179,7 +174,13 @@ def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: fl
     )
 
 
-def _check_blocks_fit(schedule: Schedule, n: int) -> None:
+def check_blocks(schedule: Schedule, n: int, neighbors: Neighbors) -> None:
+    """Refuse disjoint blocks that do not fit in n rows, or whose guarantee does not hold for these neighbours."""
+    if neighbors == "add_remove" and any(query.disjoint for query in schedule):
+        raise AccountingError(
+            "a schedule with disjoint blocks has no guarantee under neighbors = 'add_remove': one record more "
+            "moves the others between blocks. Use neighbors = 'replace_one'."
+        )
     for query in schedule:
         if query.disjoint and query.block_rows(n) == 0:
             raise AccountingError(f"query {query.name!r}: blocks of rate {query.rate:g} of n = {n} rows are empty.")
@@ -191,8 +192,10 @@ def _check_blocks_fit(schedule: Schedule, n: int) -> None:
 
 
 def _log_tail(n: int, rate: float, k: int) -> float:
-    """Chernoff: an upper bound on log P(Binomial(n, rate) ≥ k), for k ≥ n·rate."""
+    """Chernoff: an upper bound on log P(Binomial(n, rate) ≥ k)."""
     share = k / n
+    if share <= rate:
+        return 0.0
     if share >= 1.0:
         return n * math.log(rate) if k == n else -math.inf
     return -n * (share * math.log(share / rate) + (1 - share) * math.log((1 - share) / (1 - rate)))

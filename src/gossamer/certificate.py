@@ -69,20 +69,27 @@ class Certificate:
         """
         if not math.isfinite(self.epsilon):
             return Verification(True, math.inf, "none: no privacy is claimed")
+        try:
+            epsilon, accountant = self._recomputed()
+        # What a schedule that no run writes meets on its way through the accountants; each says what it met.
+        except (ArithmeticError, ValueError) as error:
+            return Verification(False, math.inf, f"none: {error}")
+        return Verification(epsilon <= self.epsilon * (1 + tolerance), epsilon, accountant)
+
+    def _recomputed(self) -> tuple[float, str]:
+        """Return ε and who recomputed it."""
+        accounting.check_blocks(self.schedule, self.n, self.neighbors)
         delta = self.delta - accounting.truncation(self.schedule, self.n, self.capacities, self.epsilon)
         if delta <= 0:
-            return Verification(False, math.inf, "none: truncated samples alone cost more than delta")
+            return math.inf, "none: truncated samples alone cost more than delta"
         costs = accounting.costs_of(self.schedule)
         if accounting.is_hopeless(costs, self.neighbors):
-            return Verification(False, math.inf, "none: the noise is too small to protect anybody")
+            return math.inf, "none: the noise is too small to protect anybody"
+        extra = perturbed.surcharge(self.schedule, self.neighbors)
         try:
-            extra = perturbed.surcharge(self.schedule, self.neighbors)
-            epsilon = extra.epsilon + contour.epsilon(costs, delta / extra.factor, self.neighbors)
-            accountant = "contour integral"
+            return extra.epsilon + contour.epsilon(costs, delta / extra.factor, self.neighbors), "contour integral"
         except contour.DidNotConvergeError:
-            epsilon = accounting.pld_epsilon(self.schedule, delta, self.neighbors)
-            accountant = "privacy loss distribution"
-        return Verification(epsilon <= self.epsilon * (1 + tolerance), epsilon, accountant)
+            return accounting.pld_epsilon(self.schedule, delta, self.neighbors), "privacy loss distribution"
 
     def to_json(self) -> str:
         """Return the certificate as JSON; `from_json` reads it back."""
@@ -205,6 +212,10 @@ def _check(certificate: Certificate) -> None:
             raise TypeError(f"{name} must be of type {kind.__name__}.")
     if not all(type(size) is int and 1 <= size < 2**63 for size in (certificate.n, *certificate.capacities.values())):
         raise ValueError("n and the capacities must be whole numbers of at least 1, and n below 2⁶³.")
+    if not certificate.schedule.queries:
+        raise ValueError("the schedule has no queries.")
+    if set(certificate.capacities) != {q.name for q in certificate.schedule if q.sampling == "poisson"}:
+        raise ValueError("there must be a capacity for every query of a Poisson sample, and for no other.")
     numbers: list[Any] = [certificate.truncation_delta, *(query.noise_multiplier for query in certificate.schedule)]
     if not all(type(value) in (int, float) and 0 <= value < math.inf for value in numbers):
         raise ValueError("truncation_delta and the noise multipliers must be finite numbers of at least 0.")

@@ -184,3 +184,19 @@ def test_a_door_is_a_compile_time_constant():
     assert a == b
     assert hash(a) == hash(b)
     assert dataclasses.replace(a, n=7) != a
+
+
+def test_an_answer_has_no_digits_beyond_those_of_its_noise():
+    """With 64-bit numbers a sum has twice the digits of float32 noise: the rest would be as clear as without it."""
+
+    def loss(params, record):  # for ghost arithmetic, whose sums are as wide as parameters
+        return jnp.sum((params["w"] @ record) ** 2)
+
+    with jax.enable_x64(True):
+        data = jnp.asarray(np.random.default_rng(0).normal(size=(8, 3)))
+        params = {"w": data[:3]}
+        ask = make_ask(door(Query("gradient", 1), n=8, capacity=8), sigma=1.0, data=data)
+        answer = 8 * np.asarray(ask("gradient", gs.oracle.Gradient(loss, params), clip=1.0)["w"])
+        exact = np.asarray(gs.clipped_sum(loss, params, data)["w"])
+    assert (exact != exact.astype(np.float32)).all()
+    assert (answer == answer.astype(np.float32)).all()

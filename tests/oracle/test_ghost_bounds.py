@@ -1,5 +1,7 @@
 """No record contributes more than its threshold: the true norm of what ghost clipping lets through, in float64."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,6 +80,8 @@ def test_difference_is_within_its_threshold(network):
     assert max(excesses(network)) <= 1 + 1e-4
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
 class Expanded(Split):
     """The formula not to use: ‖g1‖² + ‖g2‖² − 2⟨g1, g2⟩."""
 

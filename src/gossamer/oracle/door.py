@@ -105,7 +105,12 @@ class Oracle:
         else:
             noise = self.correlated_noise(query, index, total, clip, weights)
         size = self.normaliser(query, sample)
-        return jax.tree.map(lambda value, z: (value + z) / size, total, noise), memory
+
+        def noisy(value: jax.Array, z: jax.Array) -> jax.Array:
+            # In float32 both: the digits that a float64 sum has beyond float32 noise would be as clear as without it.
+            return ((value.astype(jnp.float32) + z.astype(jnp.float32)) / size).astype(value.dtype)
+
+        return jax.tree.map(noisy, total, noise), memory
 
     def noise_multiplier(self, query: Query) -> jax.Array:
         """Return the calibrated noise of a query."""

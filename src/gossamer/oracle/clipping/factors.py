@@ -1,10 +1,11 @@
-"""How much of each record's vector survives clipping: the one rule every backend shares."""
+"""How much of each record's vector survives clipping, and of which vector: the rules every backend shares."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 Clip = Any
 """A threshold, or a tuple of thresholds: one for each block of a tuple-valued query."""
@@ -26,6 +27,23 @@ def clip_factors(squared_norms: jax.Array, clip: jax.Array | float, mask: jax.Ar
     norms = jnp.sqrt(squared_norms)
     factors = jnp.where(norms > clip, clip / jnp.where(norms > 0, norms, 1.0), 1.0)
     return jnp.where(mask & jnp.isfinite(squared_norms) & ~(clip < SMALLEST_CLIP), factors, 0.0)
+
+
+def once(compute: Callable[[Any], Any], vectors: Any) -> Any:
+    """Return compute(vectors), where all that is computed of the vectors is computed of the same numbers.
+
+    A compiler may make a vector anew for each of its uses, and round it differently there: with a product and a sum
+    rounded together here, apart there. Where its terms cancel, a vector that is 0 for its norm may then be as long as
+    one likes in the sum. So the vectors are stored before `compute`, as what a branch is given, and neither taken apart
+    nor made again behind that: the barrier tells the compiler so while it simplifies, the branch while it fuses.
+    """
+    shapes = jax.eval_shape(compute, vectors)
+
+    def never(_: Any) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+    always, vectors = lax.optimization_barrier((jnp.bool_(True), vectors))
+    return lax.cond(always, compute, never, vectors)
 
 
 def as_blocks(tree: Any, clip: Clip) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

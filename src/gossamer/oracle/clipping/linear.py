@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer.oracle.clipping.factors import clip_factors
+from gossamer.oracle.clipping.factors import clip_factors, once
 from gossamer.oracle.queries import Difference, Gradient
 
 PyTree = Any
@@ -73,29 +73,33 @@ def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: 
     loss: Any = h.loss
     # In the table's own integers or half floats squares would wrap around or round.
     batch = (batch[0].astype(jnp.float32), batch[1])
-    rows, _ = batch
     errors = loss.errors(h.at, batch).astype(jnp.float32)
     if isinstance(h, Difference):
         errors = errors - loss.errors(h.other, batch).astype(jnp.float32)
     has_intercept = "intercept" in h.at
-    row_squared = _squared_norms(rows) + (1.0 if has_intercept else 0.0)
-    error_squared = _squared_norms(errors.reshape(errors.shape[0], -1))
-    factors = clip_factors(row_squared * error_squared, clip, mask)
-    counts = factors > 0
-    weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
-    weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
-    # Rows that do not count may hold NaN, and 0 · NaN is NaN; but blanking them copies the batch.
-    total = {
-        "weights": jax.lax.cond(
-            jnp.isfinite(row_squared).all(),
-            lambda rows: rows.T @ weighted,
-            lambda rows: jnp.where(counts[:, None], rows, 0.0).T @ weighted,
-            rows,
-        )
-    }
-    if has_intercept:
-        total["intercept"] = jnp.sum(weighted, axis=0)
-    return total
+
+    def clipped(factored: tuple[jax.Array, jax.Array]) -> PyTree:
+        rows, errors = factored
+        row_squared = _squared_norms(rows) + (1.0 if has_intercept else 0.0)
+        error_squared = _squared_norms(errors.reshape(errors.shape[0], -1))
+        factors = clip_factors(row_squared * error_squared, clip, mask)
+        counts = factors > 0
+        weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
+        weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
+        # Rows that do not count may hold NaN, and 0 · NaN is NaN; but blanking them copies the batch.
+        total = {
+            "weights": jax.lax.cond(
+                jnp.isfinite(row_squared).all(),
+                lambda rows: rows.T @ weighted,
+                lambda rows: jnp.where(counts[:, None], rows, 0.0).T @ weighted,
+                rows,
+            )
+        }
+        if has_intercept:
+            total["intercept"] = jnp.sum(weighted, axis=0)
+        return total
+
+    return once(clipped, (batch[0], errors))
 
 
 def _squared_norms(rows: jax.Array) -> jax.Array:

@@ -1,10 +1,13 @@
 """Each record's contribution to a leaf, held in whichever form is cheapest: its norm, and weighted sums over records.
 
-Every form gives the norm of exactly the vector whose weighted sum it returns. Rounding *before* that vector (in the
-network's forward and backward passes) changes what is contributed, never by how much it may exceed the threshold.
+Every form gives the norm of the vector whose weighted sum it returns, if both are computed of the same stored arrays
+(`factors.once`). Rounding *before* that vector (in the network's forward and backward passes) changes what is
+contributed, never by how much it may exceed the threshold. Where a vector is a sum of terms that may cancel, each of
+them is bounded too, by a margin in the norm: a weighted sum over records adds them one by one, and a term of 1e30 that
+the next one takes back would take other records' parts with it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import jax
@@ -27,6 +30,7 @@ class Contribution(Protocol):
         """Return Σ_i s_i g_i over the records with s_i > 0; the others may hold NaN."""
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Instantiated gradients, one row per record."""
@@ -44,6 +48,7 @@ class Rows:
         return _product("bn,b->n", weights, rows, jnp.ones(len(rows), rows.dtype)).reshape(self.values.shape[1:])
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Outer:
     """Gradients a ⊗ d, one position per record, for each of H groups: a is (B, H, n) and d is (B, H, m)."""
@@ -60,6 +65,7 @@ class Outer:
         return _product("bhn,bhm->hnm", weights, self.a, self.d)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class OuterDifference:
     """Differences a1 ⊗ d1 − a2 ⊗ d2 of outer products, held as r ⊗ d1 + a2 ⊗ e without cancellation.
@@ -102,6 +108,7 @@ class OuterDifference:
         return first.weighted_sum(weights) + second.weighted_sum(weights)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Gram:
     """Gradients Σ_t a_t ⊗ d_t over few positions of a large site: a is (B, H, T, n) and d is (B, H, T, m).
@@ -126,11 +133,12 @@ class Gram:
         return _product("bhtn,bhtm->hnm", weights, self.a, self.d)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Spread:
     """Gradients of looked-up rows: the error at each position, added to the row it was read from."""
 
-    lookup: Lookup
+    lookup: Lookup = field(metadata={"static": True})
     indices: tuple[jax.Array, ...]
     error: jax.Array
 
@@ -138,16 +146,18 @@ class Spread:
         """Add the errors of positions that read the same row, then sum squares.
 
         Positions are merged by a 0/1 matrix that sends each to the first that reads its row; rows outside the table
-        are dropped. No inner products, hence nothing to cancel.
+        are dropped. Errors that are merged may cancel: MARGIN·ε (Σ_t ‖d_t‖)² bounds each of them.
         """
         d = self.lookup.columns(self.error)
-        if self.lookup.rows is not None:
-            rows = self.lookup.rows(*self.indices)
-            first = jnp.argmax(rows[:, :, None] == rows[:, None, :], axis=-1)
-            slots = jnp.arange(self.lookup.positions)
-            merge = (first[:, None, :] == slots[:, None]) & (rows[:, None, :] >= 0)
-            d = jnp.einsum("btu,bud->btd", merge.astype(d.dtype), d)
-        return _squares(d, 2)
+        if self.lookup.rows is None:
+            return _squares(d, 2)
+        rows = self.lookup.rows(*self.indices)
+        first = jnp.argmax(rows[:, :, None] == rows[:, None, :], axis=-1)
+        slots = jnp.arange(self.lookup.positions)
+        merge = (first[:, None, :] == slots[:, None]) & (rows[:, None, :] >= 0)
+        merged = jnp.einsum("btu,bud->btd", merge.astype(d.dtype), d)
+        lengths = jnp.sqrt(_floored_squares(d)).sum(axis=-1)
+        return _squares(merged, 2) + MARGIN * jnp.finfo(d.dtype).eps * lengths**2
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Add the weighted errors of all records to their rows."""

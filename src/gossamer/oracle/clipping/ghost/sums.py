@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..factors import Clip, as_blocks, clip_factors
+from ..factors import Clip, as_blocks, clip_factors, once
 from .chain import pull_back, pull_back_at
 from .contributions import (
     Contribution,
@@ -21,33 +21,46 @@ from .plan import Alone, Pass, Plan, Site, Together
 from .sites import Bilinear
 
 
-class Share(NamedTuple):
-    """All records' contributions to one leaf: squared norms, and the sum under given weights."""
+class Way(NamedTuple):
+    """How contributions to a value of parameters become contributions to a leaf: they are rearranged and scaled."""
 
-    squared_norms: jax.Array
-    weighted_sum: Callable[[jax.Array], jax.Array]
+    scale: jax.Array
+    finish: Callable[[jax.Array], jax.Array]
+
+    def squared_norms(self, held: Contribution) -> jax.Array:
+        """Return ‖g_i‖² in the leaf; a scale whose square underflows must not hide a contribution that is long."""
+        return jnp.square(jnp.sqrt(held.squared_norms()) * self.scale) + jnp.finfo(jnp.float32).tiny
 
 
 def clipped_sum(plan: Plan, passes: Sequence[Pass], params: Any, mask: jax.Array, clip: Clip) -> Any:
     """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block."""
-    blocks, thresholds = as_blocks(params, clip)
-    shares: dict[int, Share] = {}
+    contributions: dict[int, Contribution] = {}
+    ways: dict[int, Way] = {}
     for part in plan.parts:
-        shares.update(_alone(plan, part, passes) if isinstance(part, Alone) else _together(plan, part, passes))
+        if isinstance(part, Alone):
+            contributions[part.leaf], ways[part.leaf] = _alone(plan, part, passes)
+        else:
+            for leaf, rows in zip(part.leaves, _together(plan, part, passes), strict=True):
+                contributions[leaf], ways[leaf] = Rows(rows), Way(jnp.ones((), rows.dtype), _same)
 
-    numbers = iter(plan.program.leaves)
-    sums = []
-    for block, threshold in zip(blocks, thresholds, strict=True):
-        leaves = [(next(numbers), leaf) for leaf in jax.tree.leaves(block)]
-        norms = sum((shares[k].squared_norms for k, _ in leaves if k in shares), jnp.zeros(mask.shape, jnp.float32))
-        weights = clip_factors(norms, threshold, mask)
-        sums += [
-            shares[k].weighted_sum(weights).reshape(leaf.shape) if k in shares else _zeros(leaf) for k, leaf in leaves
-        ]
-    return jax.tree.unflatten(jax.tree.structure(params), sums)
+    def clipped(held: dict[int, Contribution]) -> Any:
+        numbers = iter(plan.program.leaves)
+        blocks, thresholds = as_blocks(params, clip)
+        sums = []
+        for block, threshold in zip(blocks, thresholds, strict=True):
+            leaves = [(next(numbers), leaf) for leaf in jax.tree.leaves(block)]
+            squares = (ways[k].squared_norms(held[k]) for k, _ in leaves if k in held)
+            weights = clip_factors(sum(squares, jnp.zeros(mask.shape, jnp.float32)), threshold, mask)
+            sums += [
+                ways[k].finish(held[k].weighted_sum(weights)).reshape(leaf.shape) if k in held else _zeros(leaf)
+                for k, leaf in leaves
+            ]
+        return jax.tree.unflatten(jax.tree.structure(params), sums)
+
+    return once(clipped, contributions)
 
 
-def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> dict[int, Share]:
+def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> tuple[Contribution, Way]:
     """Norms from the factors; the summed gradient alone passes through the chain."""
     site, structure, fixed = plan.sites[part.site], part.structure, passes[0].fixed
     errors = [_wide(point.errors[part.site][0]) for point in passes]
@@ -62,28 +75,24 @@ def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> dict[int, Share]:
     else:
         held, restore = Spread(structure, _indices(site, part.site, passes[0]), _difference(errors)), _same
 
-    def weighted_sum(weights: jax.Array) -> jax.Array:
-        return part.chain.pull_back(plan.program, fixed, restore(held.weighted_sum(weights)))
+    def finish(total: jax.Array) -> jax.Array:
+        return part.chain.pull_back(plan.program, fixed, restore(total))
 
-    return {part.leaf: Share(held.squared_norms() * part.chain.scale(fixed) ** 2, weighted_sum)}
+    return held, Way(part.chain.scale(fixed), finish)
 
 
-def _together(plan: Plan, part: Together, passes: Sequence[Pass]) -> dict[int, Share]:
-    """Each record's exact gradient in these leaves, added over all the places that use them."""
+def _together(plan: Plan, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
+    """Each record's exact gradient in each of these leaves, added over all the places that use them."""
     program, fixed = plan.program, [point.fixed for point in passes]
     if part.linear:
         gradients = _values(plan, part, passes)
         back = jax.vmap(lambda g: pull_back(program, part.leaves, part.values, fixed[0], g))
-        rows = list(back(gradients))
-    else:
-        each = []
-        for point in passes:
-            back = jax.vmap(lambda g, at=point.fixed: pull_back_at(program, part.leaves, part.values, at, g))
-            each.append([_wide(leaf) for leaf in back(_values(plan, part, [point]))])
-        rows = [_difference(leaf) for leaf in zip(*each, strict=True)]
-    return {
-        leaf: Share(Rows(r).squared_norms(), Rows(r).weighted_sum) for leaf, r in zip(part.leaves, rows, strict=True)
-    }
+        return list(back(gradients))
+    each = []
+    for point in passes:
+        back = jax.vmap(lambda g, at=point.fixed: pull_back_at(program, part.leaves, part.values, at, g))
+        each.append([_wide(leaf) for leaf in back(_values(plan, part, [point]))])
+    return [_difference(leaf) for leaf in zip(*each, strict=True)]
 
 
 def _values(plan: Plan, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
