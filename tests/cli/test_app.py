@@ -1,10 +1,10 @@
 """The command line, as a person would call it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from testkit.documents import invoke
+from testkit.run_folders import finished_run
 from typer.testing import CliRunner
 
 import gossamer as gs
@@ -35,12 +35,41 @@ def test_fit_shows_accuracy_auc_and_the_certificate(tmp_path):
     [
         (["plan", "--n", "100", "--method", "SGD"], "batch_size = 256 exceeds n = 100"),
         (["plan", "--n", "1000", "--epsilon", "-1"], "epsilon = -1.0 must be a number above 0"),
-        (["verify", "missing.json"], "missing.json"),
+        (["verify", "missing.json"], "missing.json does not exist. Name a certificate.json"),
+        (["verify", "{table}"], "table.csv is no certificate, or a broken one"),
+        (["report", "{table}"], "table.csv is not a finished run"),
+        (["fit", "-", "--target", "ill", "--out", "run"], "is read from a file, not from standard input"),
+        (["plan", "--n", "3"], "n = 3 must be at least 10"),
+        (["budget", "show", "{table}/x"], "table.csv/x does not exist"),
+        (["predict", "{table}/x", "{table}"], "x is not a finished run"),
+        (
+            ["schema", "{table}", "--target", "ill", "--out", "{table}/x"],
+            "table.csv is a file where a folder is needed",
+        ),
+        (["fit", "--epsilon", "1,0", "--json"], "Invalid value for '--epsilon'"),
+        (["fit", "--objective", "aucc"], "'aucc' is not one of 'logistic', 'auc'"),
+        (["fly"], "No such command 'fly'"),
+        (["budget", "init", "--epsilon", "1", "--delta", "1e-6"], "Missing option '--data'"),
+        (["budget", "init", "--epsilon", "1", "--delta", "1e-6", "--data", "no.csv"], "no.csv does not exist. Check"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, message):
-    command = [sys.executable, "-c", "from gossamer.cli import main; main()", *arguments]
-    out = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert out.returncode == 2
-    assert message in out.stderr
-    assert out.stderr.count("\n") == 1
+    table = finished_run() / "table.csv"
+    code, printed, said = invoke([argument.format(table=table) for argument in arguments])
+    assert (code, printed) == (2, "")
+    assert said.startswith("gossamer: ")
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_help_is_no_mistake():
+    code, printed, said = invoke(["budget", "--help"])
+    assert (code, said) == (0, "")
+    assert "init" in printed
+
+
+def test_no_privacy_is_no_promise_that_holds(tmp_path):
+    content = json.loads((finished_run() / "run" / "certificate.json").read_text())
+    (tmp_path / "certificate.json").write_text(json.dumps({**content, "epsilon": "inf"}))
+    code, printed, _ = invoke(["verify", str(tmp_path)])
+    assert (code, printed) == (0, "NO PRIVACY is claimed: the certificate says ε = inf\n")

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import shutil
 from types import SimpleNamespace
 
@@ -36,6 +37,9 @@ def test_an_honest_run_stands(run):
     assert content["stands"]
     assert content["certificate"]["holds"]
     assert 0.2 < content["canary"]["epsilon_lower_bound"] <= content["canary"]["claimed_epsilon"] == 2.0
+    # All of 150 runs told apart from 150: Clopper and Pearson's bound on either rate, at 2.5 % each.
+    wrong = 1 - 0.025 ** (1 / 150)
+    assert content["canary"]["most_provable_epsilon"] == pytest.approx(math.log(1 / wrong - 1), rel=0.01)
     assert content["membership"]["private"]
     assert "by a canary" in shown.stderr
 

@@ -97,7 +97,7 @@ def test_every_method_can_be_planned(method):
     ("arguments", "message"),
     [
         (["--n", 100, "--method", "SGD"], "batch_size = 256 exceeds n = 100"),
-        (["--n", 0], "n = 0 must be at least 1"),
+        (["--n", 0], "n = 0 must be at least 10"),
         (["--n", 100, "--columns", 0], "columns = 0"),
         (["--n", 100, "--groups", 1], "groups = 1"),
         (["--n", 1000, "--epsilon", "-1"], "epsilon = -1.0"),

@@ -29,7 +29,7 @@ def test_labels_and_scores_as_csv(expected, tmp_path):
     # The class "=yes" would be a formula in a spreadsheet.
     assert "'=yes" in {row["label"] for row in rows} <= {"'=yes", "no"}
     assert [row["label"].removeprefix("'") for row in rows] == model.predict(X).tolist()
-    np.testing.assert_array_equal([float(row["score"]) for row in rows], model.decision_function(X))
+    np.testing.assert_array_equal([float(row["score of =yes"]) for row in rows], model.decision_function(X))
     assert gossamer("predict", folder, table).stdout == (tmp_path / "out.csv").read_text()
 
 
@@ -38,8 +38,8 @@ def test_probabilities_as_json_without_a_target_column(expected, tmp_path):
     lines = [line.rsplit(",", 1)[0] for line in table.read_text().splitlines()]
     (tmp_path / "new.csv").write_text("\n".join(lines))
     content = json.loads(gossamer("predict", folder, tmp_path / "new.csv", "--proba", "--json").stdout)
-    assert list(content) == ["row", "label", "probability of =yes", "probability of no"]
-    found = np.stack([content["probability of =yes"], content["probability of no"]], axis=1)
+    assert list(content) == ["row", "label", "probability of no", "probability of =yes"]
+    found = np.stack([content["probability of no"], content["probability of =yes"]], axis=1)
     np.testing.assert_array_equal(found, model.predict_proba(X))
 
 

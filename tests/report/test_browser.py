@@ -35,6 +35,15 @@ document.querySelector("iframe").onload = event => {{
     title: page.getElementById(figure.getAttribute("aria-labelledby").split(" ")[0]).textContent
   }}));
   const seen = {{window: event.target.contentWindow.innerWidth, width: page.documentElement.scrollWidth, figures}};
+  const cell = [...page.querySelectorAll("td")].find(cell => cell.textContent == "category");
+  const lines = () => {{
+    const range = page.createRange();
+    range.selectNodeContents(cell);
+    return range.getClientRects().length;
+  }};
+  seen.lines = lines();
+  cell.style = "display: block; width: 2rem; overflow-wrap: anywhere";
+  seen.broken = lines();
   page.body.insertAdjacentHTML("beforeend", "<div style='width: 3000px'>wide</div>");
   seen.stretched = page.documentElement.scrollWidth;
   document.body.textContent = "MEASURED" + JSON.stringify(seen) + "DONE";
@@ -76,8 +85,9 @@ def test_the_console_stays_silent(page, tmp_path):
     assert any("Content Security Policy" in line for line in console)
 
 
-def test_it_fits_a_phone_and_shows_its_figures(page, tmp_path):
-    """Measured from outside, in a frame as wide as a small phone; a wide block put in as a control stretches it."""
+def test_it_fits_a_phone_breaks_no_words_and_shows_its_figures(page, tmp_path):
+    """Measured from outside, in a frame as wide as a small phone; as controls a wide block stretches it, and a narrow
+    cell breaks its word."""
     phone = tmp_path / "phone.html"
     phone.write_text(PHONE.format(html.escape(page)), encoding="utf-8")
     loaded, _ = browse(phone, tmp_path)
@@ -85,8 +95,9 @@ def test_it_fits_a_phone_and_shows_its_figures(page, tmp_path):
     assert seen["window"] == 360
     assert seen["width"] <= 360
     assert seen["stretched"] >= 3000
+    assert seen["lines"] == 1 and seen["broken"] > 1
     assert [(figure["title"], figure["lines"]) for figure in seen["figures"]] == [
         ("Limits to every attack", 3),
-        ("Norm of the private gradient estimate", 2),
+        ("Norm of the gradient estimate", 2),
     ]
     assert all(figure["wide"] > 280 for figure in seen["figures"])

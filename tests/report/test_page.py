@@ -12,9 +12,10 @@ from testkit.pages import Page, certificate
 
 import gossamer as gs
 from gossamer import tradeoff
+from gossamer.learn import _buying
 from gossamer.report import citing, render
 from gossamer.report.course import _shares
-from gossamer.report.markup import Markup, visible
+from gossamer.report.markup import Markup, percent, visible
 from gossamer.schedule import Query, Schedule
 
 HISTORY = {"step": np.arange(1.0, 11.0), "gradient_norm": np.geomspace(1.0, 1e-3, 10), "dual": np.full(10, math.nan)}
@@ -139,6 +140,57 @@ def test_unconfirmed_bounds_are_marked_where_they_stand():
     assert not any("READ FROM THE DATA" in piece for piece in report().pieces)
 
 
+def test_a_drafts_reason_is_gone_once_the_choice_is_confirmed():
+    ignored = {"kind": "ignore", "reason": "more than 50 values?"}
+    drafted, confirmed = (
+        report(pipeline={"schema": {"columns": {"id": {**ignored, **mark}}}}).pieces
+        for mark in ({"read_from_data": True}, {})
+    )
+    assert "more than 50 values?" in drafted and "left out" not in drafted
+    assert "more than 50 values?" not in confirmed and "left out" in confirmed
+
+
+def test_the_positive_class_is_the_one_that_the_model_scores():
+    model = {"classes": ["a", "b"]}
+    text = report(pipeline={"schema": {"classes": ["b", "a"]}, "model": model}).text
+    assert "positive class\x00b: the higher a score, the more it speaks" in text
+    model["classes"].append("c")
+    assert "positive class" not in report(pipeline={"model": model}).text
+
+
+def test_without_noise_nothing_is_called_noisy_or_private():
+    claims = ("plus Gaussian noise", "noisy answers", "through the private answers", "Outcome\x00holds")
+    private, exact = report().text, report(certificate(math.inf)).text
+    assert all(claim in private and claim not in exact for claim in claims)
+    assert all(said in exact for said in ("the answer is exact", "NOT private", "no privacy is claimed"))
+
+
+def test_a_huge_epsilon_is_no_likeness():
+    weak, strong = report(certificate(1000.0)).text, report().text
+    assert "perhaps a very different, probability" in weak and "e to the power of 1\u202f000 times as likely" in weak
+    assert "a similar probability" in strong and "about 2.72 times as likely" in strong
+
+
+def test_many_assumptions_that_are_not_met_are_counted_at_the_top_and_listed_below():
+    sentences = tuple(f"NOT MET: {i} was read from the records." for i in range(4))
+    page = report(dataclasses.replace(certificate(), assumptions=sentences))
+    top = "\x00".join(page.pieces[: page.pieces.index("What was promised")])
+    assert "4 assumptions are NOT MET" in top and not any(sentence in top for sentence in sentences)
+    assert all(sentence in page.pieces for sentence in sentences)
+    assert "assumptions NOT MET: 4" in page.pieces
+
+
+@pytest.mark.parametrize("name", [_buying.POSITIVES, _buying.GROUPS])
+def test_what_was_bought_has_its_own_part_of_the_cost_and_sets_what_is_not_free_of_the_records(name):
+    assert percent(_buying.SHARE_OF_BUDGET, 0) == "5\u00a0%"
+    query = Query(name, 1, clip="1", noise_multiplier=500.0)
+    promised = dataclasses.replace(certificate(), schedule=Schedule((query, *certificate().schedule)))
+    text = report(promised).text
+    assert "Share of cost\x005\u00a0% of ε and δ\x00100\u00a0%" in text
+    assert f"come from the records by the private answer “{name}”" in text
+    assert "come from the records" not in report().text
+
+
 def test_shares_of_cost_follow_their_formula():
     """Σ c q²/σ²: 100·1/4 = 25 against 400·0.25/1 = 100; of the blocks the least noisy pays 1/σ² = 25, once."""
     full, sampled = Query("a", 100, noise_multiplier=2.0), Query("b", 400, 0.5, noise_multiplier=1.0)
@@ -146,6 +198,7 @@ def test_shares_of_cost_follow_their_formula():
     blocks = [Query(name, 5, 0.01, disjoint=True, noise_multiplier=s) for name, s in (("c", 0.2), ("d", 0.3))]
     shares = _shares(Schedule((full, sampled, *blocks)))
     assert [int(share[:-2]) for share in shares.values()] == [17, 67, 17, 0]
+    assert _shares(Schedule((full, Query("e", 1, noise_multiplier=20.0))))["e"] == "below 1\u00a0%"
 
 
 def test_curves_have_words_and_long_ones_a_median():
@@ -216,7 +269,7 @@ def test_no_text_from_outside_becomes_markup_and_all_of_it_is_there(texts, anyth
     for text in texts:
         assert visible(text) in page.text, text
     for broken in ({"schema": anything}, {"schema": {"columns": anything}}, {"model": anything, "target": anything}):
-        report(promised, {}, broken)
+        report(certificate(math.inf), {}, broken)  # nothing to recompute
 
 
 def test_the_reader_would_notice():

@@ -75,6 +75,15 @@ def test_everything_in_a_draft_leaks_until_it_is_confirmed():
 
 
 @pytest.mark.parametrize(
+    ("answers", "classes"),
+    [("Ja Nein", ("Nein", "Ja")), ("yes no", ("no", "yes")), ("J N", ("N", "J")), ("b a", ("a", "b"))],
+)
+def test_the_class_that_scores_are_for_is_last(answers, classes):
+    yes, no = answers.split()
+    assert draft(parse_csv(f"x,y\n1,{yes}\n2,{no}\n3,{no}\n", "a file"), "y").classes == classes
+
+
+@pytest.mark.parametrize(
     ("target", "message"),
     [
         ("yy", "a file has no column 'yy'. Did you mean 'y'"),

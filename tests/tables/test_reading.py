@@ -98,7 +98,8 @@ def test_rows_beyond_one_piece():
         (b",b, \n1,2,3\n", "no name for column 1, 3. Name every column"),
         (f"a,b\n{SECRET},\0\n".encode(), "NUL character .the first after 11 characters"),
         ("a,b\n1,2\n".encode("utf-16-le"), "NUL character.*utf-16-le"),
-        (b"PK\x03\x04\x14\x00\x06\x00\x08\xff", "not text in utf-8: byte 9"),
+        (b"PK\x03\x04\x14\x00\x06\x00\x08\xff", "NUL character .the first after 5 bytes.*not a text table"),
+        (b"a,b\n\xe4,1\n", "not text in utf-8: byte 4.*cp1252"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_without_showing_records(tmp_path, content, message):

@@ -142,7 +142,7 @@ def test_labels_and_groups_must_be_there_and_declared():
 
 def test_a_column_that_the_table_lacks_is_named():
     with pytest.raises(
-        ValueError, match=r"a file has no column 'age', 'gain', which.*Did you mean 'Age'.*declare it as kind"
+        ValueError, match=r"a file has no column 'age', 'gain', which.*Did you mean 'Age'.*schema where it has kind"
     ):
         SCHEMA.encode(parse_csv("Age,colour\n1,red\n", "a file"))
 
@@ -153,6 +153,13 @@ def test_the_owner_hears_of_categories_that_are_spelled_differently():
         "no value of column 'x' is in its declared list, so it says nothing; compare spellings.",
     )
     assert schema.remarks(table_of("x", "Red", "blue")) == schema.remarks(table_of("x", "NA", "?")) == ()
+
+
+def test_the_owner_hears_of_classes_that_differ_in_case():
+    schema = Schema("y", ("Nein", "nein", "Ja"), {"x": AGE})
+    assert schema.remarks(table_of("x", "1")) == (
+        "classes that differ in nothing but case count as different: 'Nein', 'nein'.",
+    )
 
 
 def test_leaks_name_columns_and_never_values():
@@ -186,7 +193,7 @@ def test_leaks_name_columns_and_never_values():
         ({"classes": ("no", " yes")}, "classes has ' yes': remove spaces"),
         ({"columns": {"ill": AGE}}, "target = 'ill' is also in columns"),
         ({"group": "ill", "groups": ("a", "b")}, "group = 'ill' is also the target"),
-        ({"group": "sex"}, r"groups = \[\] must name at least one"),
+        ({"group": "sex"}, r"group = 'sex' needs the public list.*groups = \[\"a\", \"b\"\]"),
         ({"groups": ("a", "b")}, "groups are listed but group"),
         ({"columns": {}}, "no column is left to learn from"),
         (

@@ -29,7 +29,7 @@ def audit(
     Membership inference: who was in models trained on random halves of a table? And the certificate is recomputed.
     An attack that finds little proves nothing; one that finds too much proves that the certificate is wrong.
     """
-    from gossamer.runs.auditing import attack_canary, attack_members
+    from gossamer.runs.auditing import attack_canary, attack_members, most_provable
     from gossamer.runs.folder import load, load_certificate
     from gossamer.tables.reading import read_table
 
@@ -45,6 +45,7 @@ def audit(
         canary = attack_canary(loaded, certificate, runs, seed)
         typer.echo("attacking 64 models by membership inference ...", err=True)
         members = attack_members(loaded, certificate, records, seed)
+    most = most_provable(canary)
     stands = bool(outcome) and bool(canary) and bool(members)
     content: dict[str, Any] = {
         "stands": stands,
@@ -53,6 +54,7 @@ def audit(
             "stands": bool(canary),
             "epsilon_lower_bound": number(canary.lower_bound),
             "claimed_epsilon": number(canary.claimed),
+            "most_provable_epsilon": number(most),
             "confidence": canary.confidence,
             "runs": canary.runs,
         },
@@ -67,7 +69,8 @@ def audit(
     lines = [
         f"certificate   {verdict(certificate, outcome)}",
         f"canary        {'stands' if canary else 'BEATEN'}: in {canary.runs} runs each, ε is at least "
-        f"{canary.lower_bound:.3g} with 95 % confidence; training claims ε = {canary.claimed:g}",
+        f"{canary.lower_bound:.3g} with 95 % confidence, of {most:.3g} that so many runs can prove at most; training "
+        f"claims ε = {canary.claimed:g}",
         f"membership    {'stands' if members else 'BEATEN'}, on {source}",
         str(members),
     ]

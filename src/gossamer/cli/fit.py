@@ -1,6 +1,8 @@
 """`gossamer fit`: train a private model."""
 
+import contextlib
 import functools
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gossamer.cli import shared
-from gossamer.cli.verify import number, verdict
+from gossamer.cli.verify import leaks, number, verdict
 
 if TYPE_CHECKING:
     from gossamer.runs.predicting import Scores
+    from gossamer.tables.schema import Schema
     from gossamer.tables.table import Table
 
 _DATA, _HOW, _RUN = "What is public about the table", "How to train", "The run"
@@ -49,7 +52,8 @@ def fit(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out.", rich_help_panel=_DATA)] = None,
     classes: Annotated[
-        str | None, typer.Option(help="The target's values, such as no|yes.", rich_help_panel=_DATA)
+        str | None,
+        typer.Option(help="The target's values, such as no|yes: of two, the last is positive.", rich_help_panel=_DATA),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="The column of groups, for worst-group.", rich_help_panel=_DATA)
@@ -106,10 +110,14 @@ def fit(
     ] = False,
     test: Annotated[
         Path | None,
-        typer.Option(help="Another table, to print accuracy and AUC on: NOT private.", rich_help_panel=_RUN),
+        typer.Option(
+            help="Another table, to print accuracy and AUC on: NOT private. --encoding, --delimiter and --decimal are "
+            "for it too.",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="Where else to write the certificate.", rich_help_panel=_RUN)
+        Path | None, typer.Option(help="A new file for one more copy of the certificate.", rich_help_panel=_RUN)
     ] = None,
     seed: shared.Seed = None,
     as_json: shared.AsJson = False,
@@ -119,17 +127,18 @@ def fit(
     Every mistake in the table or in the options is found before anything is spent.
     """
     from gossamer import atomic
-    from gossamer.budget import Budget
     from gossamer.runs import declaring, fitting, folder
     from gossamer.runs.predicting import score_table
     from gossamer.runs.recipe import Recipe
     from gossamer.tables.reading import read_table
 
-    _require_out(table, out, budget, checkpoint_every, resume)
+    _require_out(table, out, budget, epsilon, checkpoint_every, resume)
     if out is not None and resume and folder.is_finished(out):
         fitting.remove_checkpoint(out)
         shared.say(as_json, {"folder": str(out), "finished": True}, f"{out} is finished: nothing to do, nothing spent.")
         return
+    if certificate is not None:
+        shared.require_writable("--certificate", certificate)
     given = {"steps": steps, "learning_rate": learning_rate, "clip": clip, "batch_size": batch_size}
     recipe = Recipe(
         objective.value,
@@ -147,15 +156,16 @@ def fit(
         read = functools.partial(read_table, encoding=encoding, delimiter=delimiter, decimal=decimal)
         records, held_out, declared = declaring.gather(read, table, test, schema, target, group, flags)
         shared.note(declared.remarks(records))
-        promise = Budget(epsilon, records.n**-1.1 if delta is None else delta, neighbors.value)
+        promise = fitting.promise(records, epsilon, delta, neighbors.value)
         test_rows = None if held_out is None else (declared.encode(held_out), declared.labels(held_out))
-        checkpoints = None if out is None else fitting.prepare_folder(out, checkpoint_every != 0, resume)
-        reserve = None
-        if budget is not None and table is not None:
-            what = f"{objective.value}, {out}"
-            reserve = functools.partial(fitting.reserve_from, budget, records, promise, what, checkpoints)
         begun = time.monotonic()
-        with fitting.kept(out):
+        place = contextlib.nullcontext() if out is None else fitting.run_folder(out, checkpoint_every != 0, resume)
+        with place as checkpoints:
+            reserve = None
+            if budget is not None:
+                reserve = functools.partial(
+                    fitting.reserve_from, budget, records, promise, objective.value, out, checkpoints
+                )
             model = fitting.fit_table(
                 records,
                 declared,
@@ -174,10 +184,12 @@ def fit(
     if certificate is not None:
         atomic.write_text(certificate, model.certificate_.to_json())
     scores = None if test_rows is None else score_table(model, *test_rows)
-    _report(records, held_out, model, recipe.objective, out, scores, time.monotonic() - begun, as_json)
+    _report(records, held_out, declared, model, recipe.objective, out, scores, time.monotonic() - begun, as_json)
 
 
-def _require_out(table: Path | None, out: Path | None, budget: Path | None, every: int | None, resume: bool) -> None:
+def _require_out(
+    table: Path | None, out: Path | None, budget: Path | None, epsilon: float, every: int | None, resume: bool
+) -> None:
     """Refuse what makes no sense together."""
     if table is not None and out is None:
         raise ValueError("--out is missing: name a new folder for the model, the certificate and the report.")
@@ -187,6 +199,8 @@ def _require_out(table: Path | None, out: Path | None, budget: Path | None, ever
         raise ValueError("--checkpoint-every 0 does not go with --resume: without checkpoints nothing is continued.")
     if table is None and budget is not None:
         raise ValueError("--budget is for a table of yours: the demo's is public.")
+    if budget is not None and not math.isfinite(epsilon):
+        raise ValueError("--epsilon inf does not go with --budget: no privacy costs more than any budget holds.")
 
 
 def _numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
@@ -200,6 +214,7 @@ def _numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
 def _report(
     table: "Table",
     held_out: "Table | None",
+    schema: "Schema",
     model: Any,
     objective: str,
     out: Path | None,
@@ -207,6 +222,8 @@ def _report(
     seconds: float,
     as_json: bool,
 ) -> None:
+    from gossamer.tables.wording import shown_list
+
     certificate = model.certificate_
     outcome = certificate.verify()
     content: dict[str, Any] = {
@@ -217,11 +234,17 @@ def _report(
         "delta": certificate.delta,
         "neighbors": certificate.neighbors,
         "n": certificate.n,
+        "target": schema.target,
+        "classes": list(schema.classes),
         "holds": bool(outcome),
-        "leaks": [sentence for sentence in certificate.assumptions if sentence.startswith("NOT MET")],
+        "leaks": leaks(certificate),
         "seconds": seconds,
     }
-    lines = [f"Private {_NAMES[objective]} on {table.source}: {table.n} records."]
+    scored = f"; a score above 0 says {schema.classes[-1]!r}" if len(schema.classes) == 2 else ""
+    lines = [
+        f"Private {_NAMES[objective]} on {table.source}: {table.n} records.",
+        f"{schema.target!r} is one of {shown_list(map(repr, schema.classes))}{scored}.",
+    ]
     if scores is not None and held_out is not None:
         content["test"] = {"private": False, "n": held_out.n, **scores._asdict()}
         auc = "" if scores.auc is None else f"   AUC {scores.auc:.3f}"

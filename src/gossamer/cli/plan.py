@@ -54,7 +54,9 @@ def plan(
     signal that there can be, when all records pull alike at the clip. Above 1, only the mean of many answers means
     anything.
     """
-    for name, value, least in (("n", n, 1), ("columns", columns, 1), ("groups", groups, 2)):
+    from gossamer.runs.fitting import FEWEST_ROWS
+
+    for name, value, least in (("n", n, FEWEST_ROWS), ("columns", columns, 1), ("groups", groups, 2)):
         if value < least:
             raise ValueError(f"{name} = {value} must be at least {least}.")
     from gossamer import forecast
@@ -95,7 +97,7 @@ def plan(
     seconds = None if "BlackBox" in configured.problems else forecast.seconds(planned.schedule, n, columns)
     cells = []
     if table and whole.is_private:
-        sizes = sorted({max(1, round(factor * n)) for factor in _SIZES})
+        sizes = sorted({max(FEWEST_ROWS, round(factor * n)) for factor in _SIZES})
         epsilons = [factor * epsilon for factor in _EPSILONS]
         cells = forecast.table(
             lambda size: recipe.configured(task_of(size).default),

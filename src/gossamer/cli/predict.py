@@ -20,6 +20,7 @@ def predict(
 ) -> None:
     """Write the number of each row, its label, and its score or probabilities.
 
+    Of two classes, the score is that of the last one in the schema, and its column says so: above 0 that is the label.
     In CSV, a label that a spreadsheet would run as a formula begins with an apostrophe.
     """
     from gossamer.runs.folder import load

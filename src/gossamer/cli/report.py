@@ -14,6 +14,8 @@ def report(
 ) -> None:
     """Write RUN/report.html from the run's certificate, history and pipeline: one page that needs no network."""
     from gossamer.report import write_report
+    from gossamer.runs.folder import require_finished
 
+    require_finished(run)
     path = write_report(run)
     shared.say(as_json, {"report": str(path)}, f"written to {path}")

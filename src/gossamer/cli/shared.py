@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,7 +47,16 @@ class ObjectiveName(StrEnum):
     WORST_GROUP = "worst-group"
 
 
-Epsilon = Annotated[float, typer.Option(help="ε of the guarantee.")]
+def _above_zero(epsilon: float) -> float:
+    """Refuse an ε that is none before anything is read."""
+    if not epsilon > 0:
+        raise ValueError(
+            f"epsilon = {epsilon} must be a number above 0. Typical values are 0.1 to 10; inf trains without privacy."
+        )
+    return epsilon
+
+
+Epsilon = Annotated[float, typer.Option(help="ε of the guarantee; inf: no privacy.", callback=_above_zero)]
 Delta = Annotated[float | None, typer.Option(help="δ of the guarantee; n ** -1.1 if not given.")]
 Neighbors = Annotated[NeighborsName, typer.Option(help="Which tables count as neighbours.")]
 Seed = Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")]
@@ -64,6 +75,19 @@ def note(remarks: Iterable[str]) -> None:
     """Tell the owner of a table something, one line each on the error stream."""
     for remark in remarks:
         typer.echo(f"gossamer: note: {remark}", err=True)
+
+
+def require_writable(option: str, path: Path) -> None:
+    """Refuse a file that exists, or that could not be made, before anything is spent on what shall be in it."""
+    if path.exists():
+        raise ValueError(f"{option} {path} exists. Choose another name: nothing is overwritten.")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"{option} {path} cannot be written: {error.strerror}. Name a file in a folder that exists."
+        ) from None
 
 
 @contextlib.contextmanager

@@ -14,10 +14,9 @@ def verify(
     as_json: shared.AsJson = False,
 ) -> None:
     """Recompute a certificate's ε; exit code 1 if it does not hold."""
-    from gossamer.certificate import Certificate
+    from gossamer.runs.folder import load_certificate
 
-    path = certificate / "certificate.json" if certificate.is_dir() else certificate
-    read = Certificate.from_json(path.read_text(encoding="utf-8"))
+    read = load_certificate(certificate)
     outcome = read.verify()
     content = {
         "holds": bool(outcome),
@@ -25,6 +24,7 @@ def verify(
         "recomputed_epsilon": number(outcome.epsilon),
         "delta": read.delta,
         "accountant": outcome.accountant,
+        "leaks": leaks(read),
     }
     shared.say(as_json, content, verdict(read, outcome))
     if not outcome:
@@ -33,10 +33,19 @@ def verify(
 
 def verdict(certificate: Any, outcome: Any) -> str:
     """Return the outcome of a recomputation in one line."""
+    if not math.isfinite(certificate.epsilon):
+        return "NO PRIVACY is claimed: the certificate says ε = inf"
+    not_met = len(leaks(certificate))
+    holds = f"holds, but {not_met} of its assumptions {'is' if not_met == 1 else 'are'} NOT MET" if not_met else "holds"
     return (
-        f"{'holds' if outcome else 'DOES NOT HOLD'}: recomputed ε = {outcome.epsilon:.4g} at δ = {certificate.delta:g} "
+        f"{holds if outcome else 'DOES NOT HOLD'}: recomputed ε = {outcome.epsilon:.4g} at δ = {certificate.delta:g} "
         f"by {outcome.accountant}; the certificate says ε = {certificate.epsilon:g}"
     )
+
+
+def leaks(certificate: Any) -> list[str]:
+    """Return the assumptions of a certificate that are not met."""
+    return [sentence for sentence in certificate.assumptions if sentence.startswith("NOT MET")]
 
 
 def number(value: float) -> float | str:

@@ -1,84 +1,102 @@
-"""What was done: what was asked of the data, the values along the run, the settings."""
+"""What was done: what was asked of the data, and the values along the run."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from gossamer.certificate import Certificate
 from gossamer.report.figures import Axis, Line, chart, tame
-from gossamer.report.markup import Markup, element, join, number, percent, shown
+from gossamer.report.markup import Markup, element, number, percent
 from gossamer.report.parts import bullets, paragraphs, remark, section, table
 from gossamer.schedule import Query, Schedule
 
 _SAMPLING = {"full": "all rows", "poisson": "each row by chance", "partition": "a block of its own"}
 _MANY = 100
 """With twice as many steps the noise hides the course."""
-_CURVES = {"gradient_norm": "Norm of the private gradient estimate", "dual": "Dual variable"}
+_BOUGHT = ("share of positives", "shares of groups")
+"""What `gossamer.learn` may buy before it trains. It has these names itself, but needs JAX, and a report does not."""
+_PART = percent(0.05, 0)
+"""What it pays, of ε and of δ."""
+_CURVES = {"gradient_norm": "Norm of the gradient estimate", "dual": "Dual variable"}
 
 
-def queries(certificate: Certificate) -> Markup:
-    """List what was asked of the data."""
+def queries(certificate: Certificate, exact: bool) -> Markup:
+    """List what was asked of the data; `exact` says that something was answered without noise."""
+    schedule = list(certificate.schedule)
     shares = _shares(certificate.schedule)
-    headers = (
-        "Query",
-        "Times",
-        "Sample",
-        "Rate",
-        "Clip C",
-        "Noise multiplier σ",
-        "Noise of an answer",
-        "Share of cost",
-    )
-    rows = [
-        (
-            query.name,
-            number(query.count),
-            _SAMPLING[query.sampling],
-            number(query.rate, 3),
-            query.clip,
-            number(query.noise_multiplier),
-            _deviation(query, certificate.n),
-            shares.get(query.name, "none"),
-        )
-        for query in certificate.schedule
-    ]
+    noisy = any(query.noise_multiplier for query in schedule)
+    noise = ", plus Gaussian noise of deviation σ·C in every coordinate" if noisy else ""
+    facts = {
+        "Times": [number(query.count) for query in schedule],
+        "Sample": [_SAMPLING[query.sampling] for query in schedule],
+        "Rate": [number(query.rate, 3) for query in schedule],
+        "Clip C": [query.clip for query in schedule],
+        "Noise multiplier σ": [number(query.noise_multiplier) for query in schedule],
+        "Noise of an answer": [_deviation(query, certificate.n) for query in schedule],
+        "Share of cost": [shares.get(query.name, "no limit") for query in schedule],
+    }
     return section(
         "What was asked of the data",
         paragraphs(
             "The records were used by these queries alone. An answer is the sum, over a sample, of one vector per "
-            "record, each shortened to length C, plus Gaussian noise of deviation σ·C in every coordinate, all divided "
-            "by rate·n."
+            f"record, each shortened to length C{noise}, all divided by rate·n.",
         ),
-        table("Queries", headers, rows, numeric=(1, 3, 5, 6, 7)),
-        bullets(note for query in certificate.schedule for note in _notes(query)),
+        element("p", "Where σ is 0 no noise was added: the answer is exact, and NOT private.", class_="bad")
+        if exact
+        else "",
+        table(
+            "Queries",
+            ("Query", *(query.name for query in schedule)),
+            [(fact, *values) for fact, values in facts.items()],
+        ),
+        bullets(note for query in schedule for note in _notes(query)),
         remark(
             "All that is scheduled counts as spent, whether or not it was asked. The noise of an answer, σ·C/(rate·n), "
-            "is given where C is a fixed number. Shares of cost are to leading order, times·rate²/σ²; blocks without a "
+            "is given where C is one number. Shares of cost are to leading order, times·rate²/σ²; blocks without a "
             "common row are paid for once, by the least noisy."
+        ),
+        *(
+            remark(
+                f"The answer “{name}” was bought before the training, with {_PART} of ε and δ. The other shares of "
+                "cost are parts of what it left."
+            )
+            for name in bought(certificate.schedule)
+            if not exact
         ),
     )
 
 
+def bought(schedule: Schedule) -> list[str]:
+    """Return the names of the queries that were paid for apart, before the training."""
+    return [query.name for query in schedule if query.name in _BOUGHT]
+
+
 def _shares(schedule: Schedule) -> dict[str, str]:
-    """Return each query's part of Σ c q²/σ²; of disjoint blocks, which cost one Gaussian, the least noisy pays."""
-    noise = {query.name: query.noise_multiplier or 0.0 for query in schedule}
-    payer = min((query.name for query in schedule if query.disjoint), key=lambda name: noise[name], default=None)
-    met = {q.name: float(q.name == payer) if q.disjoint else q.count * q.rate**2 for q in schedule}
-    if not all(noise.values()):
+    """Return each query's part of Σ c q²/σ²; of disjoint blocks, which cost one Gaussian, the least noisy pays.
+
+    What was bought apart has its own part of the budget. Without noise there are no shares.
+    """
+    if not all(query.noise_multiplier for query in schedule):
         return {}
+    paid = [query for query in schedule if query.name not in _BOUGHT]
+    noise = {query.name: query.noise_multiplier or 0.0 for query in paid}
+    payer = min((query.name for query in paid if query.disjoint), key=lambda name: noise[name], default=None)
+    met = {q.name: float(q.name == payer) if q.disjoint else q.count * q.rate**2 for q in paid}
     least = min(noise.values(), default=1.0)
     costs = {name: met[name] * (least / noise[name]) ** 2 for name in noise}
     total = math.fsum(costs.values())
-    return {name: percent(cost / total, 0) for name, cost in costs.items()} if total else {}
+    shares = {name: cost / total for name, cost in costs.items()} if total else {}
+    return {name: f"{_PART} of ε and δ" for name in bought(schedule)} | {
+        name: f"below {percent(0.01, 0)}" if 0 < share < 0.005 else percent(share, 0) for name, share in shares.items()
+    }
 
 
 def _deviation(query: Query, n: int) -> str:
     try:
         threshold = float(query.clip)
     except ValueError:  # a rule in words
-        return "varies"
+        return "not one number"
     divisor = query.block_rows(n) if query.disjoint else query.rate * n
     return number((query.noise_multiplier or 0.0) * threshold / max(divisor, 1), 3)
 
@@ -95,8 +113,8 @@ def _notes(query: Query) -> list[str]:
     return notes
 
 
-def training(history: Mapping[str, np.ndarray]) -> Markup:
-    """Draw the public values of the run, step by step."""
+def training(history: Mapping[str, np.ndarray], exact: bool) -> Markup:
+    """Draw the values that the run recorded, step by step; `exact` says that something was answered without noise."""
     columns = {name: tame(values) for name, values in history.items()}
     steps = columns.pop("step", np.zeros(0))
     drawn = [
@@ -108,8 +126,10 @@ def training(history: Mapping[str, np.ndarray]) -> Markup:
     return section(
         "Training",
         paragraphs(
-            "Values along the run. They are computed from the noisy answers above and nothing else, so showing them "
-            "costs no privacy. They are noisy themselves, and do not say how good the model is."
+            "Values along the run. They are computed from exact answers: they are NOT private."
+            if exact
+            else "Values along the run. They are computed from the noisy answers above and nothing else, so showing "
+            "them costs no privacy. They are noisy themselves, and do not say how good the model is."
         ),
         element("div", *drawn, class_="curves"),
     )
@@ -146,25 +166,3 @@ def _medians(steps: np.ndarray, values: np.ndarray, every: int) -> tuple[np.ndar
     stretches = [slice(start, start + every) for start in range(0, len(values), every)]
     middles, medians = (np.array([np.median(column[s]) for s in stretches]) for column in (steps, values))
     return middles, medians
-
-
-def settings(certificate: Certificate, pipeline: Mapping[str, Any]) -> Markup:
-    """List the settings, all of them public."""
-    model = pipeline.get("model")
-    kept = model if isinstance(model, Mapping) else {}
-    groups = {
-        f"Method: {certificate.method}": certificate.configuration,
-        "Problem": certificate.problem,
-        "Model": {name: value for name, value in kept.items() if value not in ([], {})},
-        "Largest samples": certificate.capacities,
-    }
-    tables = [
-        join([element("h3", title), table(title, ("Name", "Value"), [(k, shown(v)) for k, v in values.items()])])
-        for title, values in groups.items()
-        if values
-    ]
-    return section(
-        "Settings",
-        paragraphs("All of them are public. The promise assumes that they were chosen without looking at the records."),
-        *tables,
-    )

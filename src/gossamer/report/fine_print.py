@@ -1,5 +1,7 @@
 """What the promise rests on: assumptions, a recomputation, versions; and what to cite."""
 
+import math
+
 from gossamer.certificate import Certificate
 from gossamer.report import citing
 from gossamer.report.judging import Judgement
@@ -27,7 +29,7 @@ def recomputation(certificate: Certificate, judgement: Judgement) -> Markup:
         ("at δ", number(certificate.delta)),
         ("of δ, for samples cut at a fixed size", number(certificate.truncation_delta)),
         ("Accountant", found.accountant),
-        ("Outcome", "holds" if found else element("span", "DOES NOT HOLD", class_="bad")),
+        ("Outcome", _outcome(certificate, judgement)),
     ]
     return section(
         "Recomputation",
@@ -41,6 +43,16 @@ def recomputation(certificate: Certificate, judgement: Judgement) -> Markup:
         ),
         table("Recomputation", ("Quantity", "Value"), rows),
     )
+
+
+def _outcome(certificate: Certificate, judgement: Judgement) -> str | Markup:
+    if not math.isfinite(certificate.epsilon):
+        return element("span", "no privacy is claimed", class_="bad")
+    if not judgement.verification:
+        return element("span", "DOES NOT HOLD", class_="bad")
+    if judgement.unmet:
+        return join(["holds, but ", element("span", f"assumptions NOT MET: {len(judgement.unmet)}", class_="warn")])
+    return "holds"
 
 
 def versions(certificate: Certificate) -> Markup:

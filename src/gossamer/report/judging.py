@@ -12,8 +12,10 @@ from gossamer.report.markup import at_most, equation
 from gossamer.tradeoff import TradeOff
 
 _ENTROPY = "entropy of the operating system"
-_RESERVED = ("NOT MET", "Non-private diagnostics")
-_WEAK = 0.9
+_NOT_MET = "NOT MET"
+_RESERVED = (_NOT_MET, "Non-private diagnostics")
+WEAK = 0.9
+"""A promise is weak that lets an attacker be right so often."""
 _BEYOND = (ArithmeticError, LookupError, MemoryError, ValueError)
 """What accountants raise at numbers that no calibration would choose."""
 
@@ -31,6 +33,13 @@ class Judgement:
     """Why the promise is worth nothing."""
     reservations: tuple[str, ...]
     """What it does not cover, or why it is weak."""
+    exact: bool
+    """Whether something was answered without noise."""
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """The assumptions that are not met, one sentence each."""
+        return tuple(sentence for sentence in self.reservations if sentence.startswith(_NOT_MET))
 
 
 def judge(certificate: Certificate, leaks: Iterable[str]) -> Judgement:
@@ -44,6 +53,7 @@ def judge(certificate: Certificate, leaks: Iterable[str]) -> Judgement:
         scheduled,
         tuple(_faults(certificate, budget, verification)),
         tuple(_reservations(certificate, budget, scheduled, leaks)),
+        exact=not all(query.noise_multiplier for query in certificate.schedule),
     )
 
 
@@ -90,7 +100,7 @@ def _reservations(certificate: Certificate, budget: Budget, scheduled: TradeOff,
             f"{equation('δ', certificate.delta)} is not below {equation('1/n', 1 / certificate.n)}: giving away one "
             "random record would keep this promise."
         )
-    if scheduled.even_odds() >= _WEAK:
+    if scheduled.even_odds() >= WEAK:
         yield (
             "The promise is weak: someone who wavers between two possibilities for one person may be right "
             f"{at_most(scheduled.even_odds())} of the time. A smaller ε protects better."

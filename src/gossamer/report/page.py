@@ -6,19 +6,26 @@ allows styles and nothing else is the second wall.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gossamer.certificate import Certificate
-from gossamer.report import course, fine_print, promise, schema
+from gossamer.report import course, fine_print, promise, schema, settings
 from gossamer.report.judging import Judgement, judge
 from gossamer.report.markup import Markup, at_most, element, equation, number
 from gossamer.report.parts import bullets
 from gossamer.report.style import CSS
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_PRIVATE = (
+    "Nothing on this page was computed from the records but through the private answers listed above, and what is "
+    "marked NOT MET or as a leak."
+)
+_EXACT = "This page shows what was computed from the records without noise: keep it as safe as they are."
+_MOST_UNMET = 3
+"""More of them would fill a phone; they are counted instead, and listed further below."""
 _OBJECTIVES = {
     "logistic": "Logistic regression",
     "auc": "A classifier trained for the AUC",
@@ -43,19 +50,15 @@ def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline
         _key_figures(certificate, judgement),
         promise.promise(certificate, judgement),
         promise.attacker(certificate, judgement),
-        course.queries(certificate),
-        course.training(history),
-        course.settings(certificate, pipeline),
+        course.queries(certificate, judgement.exact),
+        course.training(history, judgement.exact),
+        settings.settings(certificate, judgement, pipeline),
         schema.data(pipeline),
         fine_print.assumptions(certificate, judgement),
         fine_print.recomputation(certificate, judgement),
         fine_print.versions(certificate),
         fine_print.citation(certificate),
-        element(
-            "footer",
-            "Nothing on this page was computed from the records but through the private answers listed above, and what "
-            "is marked NOT MET or as a leak. The page needs no network and runs no scripts.",
-        ),
+        element("footer", _EXACT if judgement.exact else _PRIVATE, " The page needs no network and runs no scripts."),
     )
     head = element(
         "head",
@@ -100,9 +103,21 @@ def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
         "div",
         element("h2", headline),
         "" if judgement.faults else element("p", promised),
-        bullets([*judgement.faults, *judgement.reservations]),
+        bullets([*judgement.faults, *_brief(judgement)]),
         class_=f"verdict {level}",
     )
+
+
+def _brief(judgement: Judgement) -> Iterable[str]:
+    """Return the reservations; many assumptions that are not met are counted."""
+    unmet = judgement.unmet
+    if len(unmet) <= _MOST_UNMET:
+        return judgement.reservations
+    counted = (
+        f"{len(unmet)} assumptions are NOT MET: the promise does not cover what they are about. “Assumptions and "
+        "warnings” lists them."
+    )
+    return [counted, *(sentence for sentence in judgement.reservations if sentence not in unmet)]
 
 
 def _key_figures(certificate: Certificate, judgement: Judgement) -> Markup:

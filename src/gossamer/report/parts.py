@@ -7,6 +7,8 @@ from gossamer.report.markup import Markup, element, join
 
 _LONG = 400
 """Longer texts scroll within their cell."""
+_LONG_WORD = 20
+"""Longer words may be broken anywhere; shorter ones never are."""
 
 
 def section(title: str, *children: Any) -> Markup:
@@ -41,9 +43,11 @@ def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[Any]], num
     """
 
     def cell(column: int, content: Any, scope: str | None) -> Markup:
-        if isinstance(content, str) and not isinstance(content, Markup) and len(content) > _LONG:
-            content = element("div", content, class_="long", tabindex="0")
-        return element("th" if scope else "td", content, scope=scope, class_="number" if column in numeric else None)
+        kinds = ["number"] if column in numeric else []
+        if not isinstance(content, Markup):
+            kinds += ["breaks"] if any(len(word) > _LONG_WORD for word in str(content).split()) else []
+            content = element("div", content, class_="long", tabindex="0") if len(str(content)) > _LONG else content
+        return element("th" if scope else "td", content, scope=scope, class_=" ".join(kinds) or None)
 
     def line(cells: Sequence[Any], first: str, other: str | None) -> Markup:
         return element(

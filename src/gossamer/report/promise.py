@@ -6,12 +6,14 @@ import numpy as np
 
 from gossamer.certificate import Certificate
 from gossamer.report.figures import Axis, Line, chart
-from gossamer.report.judging import Judgement
+from gossamer.report.judging import WEAK, Judgement
 from gossamer.report.markup import Markup, at_most, element, equation, number, percent, rounded_up
 from gossamer.report.parts import bullets, paragraphs, remark, section, table
 
 _ALARM = 0.05
 _ALARMS = (0.001, 0.01, _ALARM, 0.2)
+_LARGEST_EXPONENT = 700
+"""Beyond it e to the power of ε is no number of float64."""
 _NOT_PROMISED = (
     "What is true of people in general may be learned: that is what the model is for.",
     "A person with several rows is protected less than a person with one.",
@@ -64,13 +66,15 @@ def _plain_words(certificate: Certificate, judgement: Judgement) -> tuple[str, s
             "knows one person’s record and wonders, with even odds, whether it is in the table",
         ),
     }[certificate.neighbors]
-    growth = number(math.exp(certificate.epsilon) if certificate.epsilon < 700 else math.inf, 3)
+    large = certificate.epsilon >= _LARGEST_EXPONENT
+    growth = f"e to the power of {number(certificate.epsilon)}" if large else number(math.exp(certificate.epsilon), 3)
+    likeness = "a similar" if judgement.scheduled.even_odds() < WEAK else "another, perhaps a very different,"
     return (
         f"The table has {number(certificate.n)} rows, and each row is one person’s record. Take any one of them. "
         "Everything that was published about this run, the model and this report included, would have come out with "
-        f"nearly the same probability if that record had {change}. No outcome is more than about {growth} times as "
-        f"likely in one case as in the other, but for an allowance of {number(certificate.delta, 3)}: the first number "
-        "is e to the power of ε, the second is δ.",
+        f"{likeness} probability if that record had {change}. No outcome is more than about {growth} times as likely "
+        f"in one case as in the other, but for an allowance of {number(certificate.delta, 3)}: the first number is e "
+        "to the power of ε, the second is δ.",
         "What this means against the strongest attacker: someone who knows every other row, knows how the model was "
         f"trained, {suspicion}, and sees the model, guesses right at most "
         f"{at_most(judgement.scheduled.even_odds())} of the time. Tossing a coin, they would be right half the time.",

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gossamer.report.markup import Markup, element, shown
+from gossamer.report.markup import Markup, element, join, shown
 from gossamer.report.parts import paragraphs, section, table
 
 _READ = "read_from_data"
-_TOLD = ("kind", "low", "high", "values", "missing", _READ)
+_LEAK = "READ FROM THE DATA: a leak"
+_TOLD = ("kind", "low", "high", "values", "missing", "reason", _READ)
 
 
 def leaks(pipeline: Mapping[str, Any], assumptions: Iterable[str]) -> list[str]:
@@ -24,28 +25,29 @@ def leaks(pipeline: Mapping[str, Any], assumptions: Iterable[str]) -> list[str]:
 
 
 def data(pipeline: Mapping[str, Any]) -> Markup:
-    """Show the columns with their declared bounds; those that nobody confirmed are marked."""
+    """Show the columns with their declared bounds; what nobody confirmed is marked."""
     schema = _mapping(pipeline.get("schema"))
     columns = _mapping(schema.get("columns"))
-    facts = {"target": pipeline.get("target"), **schema}
+    first = {"target": pipeline.get("target"), "classes": schema.get("classes"), "positive class": _positive(pipeline)}
+    facts = {**first, **schema}
     about = [
-        (name, shown(value), _source(schema.get(f"{name}_{_READ}")))
+        (name, _marked(shown(value), schema.get(f"{name}_{_READ}")))
         for name, value in facts.items()
         if value is not None and name not in ("columns", "leaks") and not name.endswith(_READ)
     ]
     rows = [
-        (name, shown(column.get("kind", "")), _declared(column), _source(column.get(_READ)))
+        (name, shown(column.get("kind", "")), _marked(_declared(column), column.get(_READ)))
         for name, column in ((name, _mapping(column)) for name, column in columns.items())
     ]
     return section(
         "The table",
         paragraphs(
             "What was declared about the table before training. Numbers outside their bounds were moved to the nearest "
-            "bound; a category that is not listed counts as none of them. What is public knowledge costs nothing. What "
-            "was read from the records is a leak outside the promise."
+            "bound; a category that is not listed counts as none of them. All of it counts as public, and costs "
+            "nothing, but for what is marked as read from the data: that is a leak outside the promise."
         ),
-        table("About the table", ("About", "Value", "Source"), about) if about else "",
-        table("Columns", ("Column", "Kind", "Declared", "Source"), rows) if rows else "",
+        table("About the table", ("About", "Value"), about) if about else "",
+        table("Columns", ("Column", "Kind", "Declared"), rows) if rows else "",
         "" if rows else element("p", "No schema was kept with this run.", class_="muted"),
     )
 
@@ -59,11 +61,22 @@ def _declared(column: Mapping[str, Any]) -> str:
         parts.append(shown(column["values"]))
     if column.get("missing"):
         parts.append("missing values are told apart")
+    if column.get("kind") == "ignore":
+        # A draft's reason is a fact about the records, which confirming the choice does not make public.
+        parts.append(shown(column.get("reason", "left out")) if column.get(_READ) else "left out")
     return "; ".join([*parts, *(f"{key}: {shown(value)}" for key, value in column.items() if key not in _TOLD)])
 
 
-def _source(read: Any) -> str | Markup:
-    return element("span", "READ FROM THE DATA: a leak", class_="warn") if read else "declared"
+def _positive(pipeline: Mapping[str, Any]) -> str | None:
+    """Return which of two classes scores are for: the model's second, whatever order the schema lists them in."""
+    classes = _mapping(pipeline.get("model")).get("classes")
+    if not isinstance(classes, list) or len(classes) != 2:
+        return None
+    return f"{shown(classes[1])}: the higher a score, the more it speaks for this class"
+
+
+def _marked(text: str, read: Any) -> str | Markup:
+    return join([text, element("br"), element("span", _LEAK, class_="warn")]) if read else text
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

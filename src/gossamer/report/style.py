@@ -3,13 +3,13 @@
 CSS = """
 :root {
   color-scheme: light dark;
-  --paper: #ffffff; --wash: #f5f7f9; --ink: #18212c; --muted: #566270; --rule: #dde2e8;
+  --paper: #ffffff; --wash: #f5f7f9; --ink: #18212c; --muted: #566270; --rule: #dde2e8; --shade: #b4bfcb;
   --accent: #14568f; --second: #b4500a;
   --good: #14713f; --good-wash: #e9f5ee; --warn: #8a5a00; --warn-wash: #fdf4df; --bad: #b01e1e; --bad-wash: #fdecec;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --paper: #12171d; --wash: #1a2129; --ink: #e4e9ee; --muted: #9aa7b4; --rule: #2d3742;
+    --paper: #12171d; --wash: #1a2129; --ink: #e4e9ee; --muted: #9aa7b4; --rule: #2d3742; --shade: #55636f;
     --accent: #6fb4ec; --second: #f0a25c;
     --good: #6fd39c; --good-wash: #15281e; --warn: #edc266; --warn-wash: #2b2412; --bad: #ff8f86; --bad-wash: #331a1a;
   }
@@ -60,14 +60,20 @@ td, th, dd, dt, li, code { unicode-bidi: isolate; }
 .formula i { white-space: nowrap; font-style: normal; }
 
 .scroll { overflow-x: auto; margin: 0 0 1rem; }
+.scroll { /* A shade at an edge beyond which there is more; covers that scroll along hide it where there is not. */
+  background:
+    linear-gradient(to right, var(--paper) 40%, transparent) left / 2rem 100% no-repeat local,
+    linear-gradient(to left, var(--paper) 40%, transparent) right / 2rem 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / 0.8rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--shade), transparent) right / 0.8rem 100% no-repeat scroll;
+}
 table { border-collapse: collapse; width: 100%; font-size: 0.94rem; line-height: 1.45; }
-th, td { text-align: left; vertical-align: top; padding: 0.5rem 1.1rem 0.5rem 0; min-width: 5rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.5rem 1.1rem 0.5rem 0; overflow-wrap: normal; }
 th, td { border-bottom: 1px solid var(--rule); }
-th { color: var(--muted); font-weight: 600; font-size: 0.82rem; vertical-align: bottom; overflow-wrap: normal; }
+th { color: var(--muted); font-weight: 600; font-size: 0.82rem; vertical-align: bottom; }
 th[scope=row] { color: var(--ink); font-weight: 500; font-size: inherit; vertical-align: top; }
-th[scope=row] { min-width: 8.5rem; overflow-wrap: anywhere; }
-th[scope=row].number { min-width: 4rem; }
-.pairs th:first-child { width: 40%; min-width: 10.2rem; }
+.breaks { overflow-wrap: anywhere; min-width: 9rem; }
+.pairs th:first-child { width: 40%; }
 .long { max-height: 9rem; overflow-y: auto; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th.number { white-space: normal; }
@@ -100,7 +106,7 @@ footer { margin-top: 3.25rem; padding-top: 1.4rem; border-top: 1px solid var(--r
   section { margin-top: 2.3rem; padding-top: 1.5rem; }
   .figures { grid-template-columns: 1fr 1fr; }
   .figures dd { font-size: 1.2rem; }
-  th, td { padding-right: 0.8rem; min-width: 4rem; }
+  th, td { padding-right: 0.8rem; }
 }
 @media print {
   :root {
@@ -116,7 +122,7 @@ footer { margin-top: 3.25rem; padding-top: 1.4rem; border-top: 1px solid var(--r
   section { margin-top: 1.6rem; padding-top: 1.1rem; }
   h2, h3 { break-after: avoid; }
   figure, tr, .verdict, .figures, .formula { break-inside: avoid; }
-  .scroll, .long { overflow: visible; max-height: none; }
+  .scroll, .long { overflow: visible; max-height: none; background: none; }
   figure.wide { max-width: 13cm; }
 }
 """

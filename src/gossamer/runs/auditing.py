@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import audit, methods
+from gossamer._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.learn._buying import training_budget
 from gossamer.learn._common import Task
 from gossamer.models import CrossEntropy
@@ -51,6 +52,16 @@ def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0
         init=task.init,
         runs=runs,
         seed=seed,
+    )
+
+
+def most_provable(found: audit.EmpiricalEpsilon) -> float:
+    """Return the bound on ε that as many runs prove when all of them are told apart: no attack on them proves more."""
+    auditor = CanaryScoreAuditor(np.ones(found.runs), np.zeros(found.runs))
+    return float(
+        auditor.epsilon_clopper_pearson(
+            1 - found.confidence, found.delta, one_sided=False, threshold_strategy=Split(seed=0)
+        )
     )
 
 
@@ -101,7 +112,7 @@ def _posed(run: Run, table: Table, method: methods.Method, certificate: "Certifi
         run.schema, training_budget(certificate), method=method, random_state=seed, **bought
     )
     groups = (run.schema.group_of(table),) if run.recipe.grouped else ()
-    return estimator.pose(run.schema.encode(table), run.schema.labels(table), *groups)
+    return estimator.pose(run.schema.encode(table), run.schema.class_codes(table), *groups)
 
 
 def _loss(objective: str, task: Task) -> Any:

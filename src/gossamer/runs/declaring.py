@@ -36,9 +36,14 @@ def declare(table: Table, schema: Path | None, target: str | None, group: str | 
         if target is None:
             raise ValueError("--target is missing: name the column to predict.")
         return schema_from_flags(table, target, group=group, **given)
+    read = read_schema(schema)
+    if read.group is None and (group is not None or "groups" in given):
+        raise ValueError(
+            f"{schema} names no group. Write two lines at the top of it, in place of --group and --groups: group = "
+            f'"{group or "COLUMN"}" and groups = ["a", "b"], its public values.'
+        )
     if given:
         raise ValueError(f"--schema does not go with flags for {', '.join(given)}. Write them into {schema}.")
-    read = read_schema(schema)
     for name, wanted, found in (("target", target, read.target), ("group", group, read.group)):
         if wanted is not None and wanted != found:
             raise ValueError(f"--{name} {wanted} differs from {schema}, where {name} = {found!r}. Correct one of them.")

@@ -26,8 +26,7 @@ def breast_cancer() -> Demo:
     from gossamer.datasets.tables import breast_cancer_bounds
 
     bunch = load_breast_cancer()
-    classes = tuple(map(str, bunch.target_names))
-    labels = np.array(classes)[bunch.target]
+    labels = np.array(bunch.target_names, str)[bunch.target]
     names = tuple(map(str, bunch.feature_names))
     bounds = breast_cancer_bounds(bunch.DESCR)
     columns = {
@@ -42,4 +41,4 @@ def breast_cancer() -> Demo:
         builder.add([*fields, labels[rows].tolist()])
         return builder.table()
 
-    return Demo(part(train), part(test), Schema("diagnosis", classes, columns))
+    return Demo(part(train), part(test), Schema("diagnosis", ("benign", "malignant"), columns))

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning
-from gossamer.runs import folder
+import numpy as np
+
+from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
+from gossamer.tables.wording import shown_list
 
 if TYPE_CHECKING:
-    from gossamer.budget import Budget
+    from gossamer.budget import Budget, Neighbors
     from gossamer.checkpoints import Checkpoints
 
 CHECKPOINT = "checkpoint"
@@ -31,6 +33,30 @@ _SAVES = 10
 """How often a run saves itself if nobody says: a short one takes seconds to compile, and milliseconds to save."""
 _ROOM = 1 << 20
 """Bytes that a folder must have room for before anything is spent."""
+FEWEST_ROWS = 10
+"""Noise that hides one of fewer people hides all of them."""
+_WEAK_DELTA = 1e-2
+"""A promise that may fail once in a hundred times is worth a warning to whoever did not ask for it."""
+
+
+def promise(table: Table, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
+    """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak."""
+    from gossamer.budget import Budget
+
+    if table.n < FEWEST_ROWS:
+        raise ValueError(
+            f"{table.source} has {table.n} row{'s' * (table.n > 1)}, and at least {FEWEST_ROWS} are needed: noise "
+            "that hides one of so few people leaves nothing to learn."
+        )
+    budget = Budget(epsilon, table.n**-1.1 if delta is None else delta, neighbors)
+    if delta is None and budget.is_private and budget.delta > _WEAK_DELTA:
+        warnings.warn(
+            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {table.n}, is weak: about so probably the promise "
+            "may fail altogether. Choose one yourself, such as --delta 1e-5.",
+            WeakGuaranteeWarning,
+            stacklevel=2,
+        )
+    return budget
 
 
 def fit_table(
@@ -60,7 +86,7 @@ def fit_table(
     """
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
     groups = (schema.group_of(table),) if recipe.grouped else ()
-    task = estimator.pose(schema.encode(table), schema.labels(table), *groups)
+    task = estimator.pose(schema.encode(table), schema.class_codes(table), *groups)
     if checkpoints is not None:
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
@@ -68,45 +94,60 @@ def fit_table(
     estimator.rehearse(task)
     if reserve is not None:
         reserve()
-    return estimator.spend(task, leaks)
+    model = estimator.spend(task, leaks)
+    model.classes_ = np.array(schema.classes)  # the names of the codes that it was trained on, in the schema's order
+    return model
 
 
-def prepare_folder(out: Path, save: bool, resume: bool) -> "Checkpoints | None":
-    """Refuse a folder that has a run already, unless to resume it; return where the run saves itself, if it shall."""
+@contextlib.contextmanager
+def run_folder(out: Path, save: bool, resume: bool) -> Iterator["Checkpoints | None"]:
+    """Make the folder of a run and give where the run saves itself, if it shall; see to what is left after an error.
+
+    A folder that has anything in it is refused, unless to resume the run there. What something outside the run ends can
+    be continued, and the error says how; a run that diverged is over: its key is removed. Folders that were made for
+    nothing are removed again.
+    """
     from gossamer.checkpoints import Checkpoints
 
+    made = [each for each in (out / CHECKPOINT, out, *out.parents) if not each.exists()]
+    try:
+        _make(out, resume)
+        yield Checkpoints(out / CHECKPOINT, resume=resume) if save else None
+    except (DivergedError, OverspentError):
+        remove_checkpoint(out)
+        raise
+    except (OSError, RuntimeError, KeyboardInterrupt) as error:
+        if not _is_begun(out):
+            raise
+        raise RuntimeError(
+            f"{str(error) or 'interrupted'}. The run is saved, with what it has paid: once the cause is gone, repeat "
+            f"the command with --resume. Until it is finished, {out / CHECKPOINT} holds the key of its noise."
+        ) from error
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):  # it is not empty, or was never made
+                each.rmdir()
+
+
+def _make(out: Path, resume: bool) -> None:
+    """Make a folder, or refuse what is there."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file. Name a new folder for the run.")
     begun = _is_begun(out)
     if begun and not resume:
         raise ValueError(
             f"{out} has a run that was begun and not finished. Continue it with --resume; to begin again would spend "
             "the privacy again. If that is meant, choose another folder."
         )
-    found = [name for name in folder.FILES if (out / name).exists()]
+    found = sorted(each.name for each in out.glob("[!.]*") if each.name != CHECKPOINT)
     if found and not begun:
-        raise ValueError(f"{out} has {found[0]} of another run. Choose another folder: no run is overwritten.")
+        raise ValueError(
+            f"--out {out} is not empty (it has {shown_list(found)}). Name a new folder: nothing is overwritten."
+        )
     # Whether the folder can be made and written to is better known now than when the privacy is spent.
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=out) as file:
         file.write(bytes(_ROOM))
-    return Checkpoints(out / CHECKPOINT, resume=resume) if save else None
-
-
-@contextlib.contextmanager
-def kept(out: Path | None) -> Iterator[None]:
-    """Say how to continue a run that something outside it ends; one that diverged is over: its key is removed."""
-    try:
-        yield
-    except (DivergedError, OverspentError):
-        if out is not None:
-            remove_checkpoint(out)
-        raise
-    except (OSError, RuntimeError, KeyboardInterrupt) as error:
-        if out is None or not _is_begun(out):
-            raise
-        raise RuntimeError(
-            f"{str(error) or 'interrupted'}. The run is saved, with what it has paid: once the cause is gone, repeat "
-            f"the command with --resume. Until it is finished, {out / CHECKPOINT} holds the key of its noise."
-        ) from error
 
 
 def remove_checkpoint(out: Path) -> None:
@@ -122,17 +163,21 @@ def remove_checkpoint(out: Path) -> None:
         ) from error
 
 
-def reserve_from(file: Path, table: Table, budget: "Budget", what: str, checkpoints: "Checkpoints | None") -> None:
-    """Reserve a run's cost in a budget file; a run that is continued has paid."""
+def reserve_from(
+    file: Path, table: Table, budget: "Budget", objective: str, out: Path | None, checkpoints: "Checkpoints | None"
+) -> None:
+    """Reserve a run's cost in a budget file; a run that is continued has paid, for the same objective."""
     from gossamer.budget_file import BudgetFile, fingerprint
 
     def reserve() -> int:
+        what = f"{objective}, {out}"
         return BudgetFile(file).reserve(budget.epsilon, budget.delta, budget.neighbors, table, what).id
 
     if checkpoints is None:
         reserve()
     else:
-        checkpoints.remember("reservation", f"{budget} {file.resolve()} {fingerprint(table)}", reserve)
+        of = f"{budget} {objective} {file.resolve()} {fingerprint(table)}"
+        checkpoints.remember("reservation", of, reserve)
 
 
 def _is_begun(out: Path) -> bool:

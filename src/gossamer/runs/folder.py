@@ -51,7 +51,7 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
         "gossamer": metadata.version("gossamer"),
         "objective": recipe.objective,
         "target": schema.target,
-        "schema": {**schema_to_dict(schema), "leaks": list(schema.leaks())},
+        "schema": {**_published(schema), "leaks": list(schema.leaks())},
         "feature_names": list(schema.feature_names),
         "recipe": recipe.to_dict(),
         "model": description,
@@ -62,6 +62,15 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
     atomic.write_text(folder / "history.csv", history_text(model.history_))
     atomic.write_text(folder / "report.html", report)
     atomic.write_text(folder / "certificate.json", model.certificate_.to_json())
+
+
+def _published(schema: Schema) -> dict[str, Any]:
+    """Return a schema without what a draft said of the data about columns that a person then left out."""
+    plain = schema_to_dict(schema)
+    for column in plain["columns"].values():
+        if not column.get("read_from_data"):
+            column.pop("reason", None)
+    return plain
 
 
 def history_text(history: Mapping[str, np.ndarray]) -> str:
@@ -77,10 +86,15 @@ def is_finished(folder: Path) -> bool:
     return (folder / "certificate.json").exists()
 
 
-def load(folder: Path) -> Run:
-    """Read a finished run back; files that are broken, or made up by an enemy, are refused by a ValueError."""
+def require_finished(folder: Path) -> None:
+    """Refuse what is not the folder of a finished run."""
     if not is_finished(folder):
         raise ValueError(f"{folder} is not a finished run: it has no certificate.json. Name what `gossamer fit` wrote.")
+
+
+def load(folder: Path) -> Run:
+    """Read a finished run back; files that are broken, or made up by an enemy, are refused by a ValueError."""
+    require_finished(folder)
     path = folder / "pipeline.json"
     try:
         pipeline = _read_pipeline(path)
@@ -94,20 +108,27 @@ def load(folder: Path) -> Run:
         model = unpack(content, pipeline["model"])
     except ValueError as error:
         raise ValueError(f"{folder / 'model.npz'}: {error}") from None
-    if model.n_features_in_ != declared.width or set(model.classes_) != set(declared.classes):
+    if model.n_features_in_ != declared.width or tuple(model.classes_) != declared.classes:
         raise ValueError(f"{path}: its schema is that of another model.")
     return Run(model, declared, recipe)
 
 
-def load_certificate(folder: Path) -> "Certificate":
-    """Read the certificate of a finished run."""
+def load_certificate(place: Path) -> "Certificate":
+    """Read a certificate: a file, or that of a finished run by its folder."""
     from gossamer.certificate import Certificate
 
-    path = folder / "certificate.json"
+    path = place / "certificate.json" if place.is_dir() else place
     try:
         return Certificate.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path} does not exist. Name a certificate.json, or the folder of a run, as `gossamer fit --out` wrote it."
+        ) from None
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"{path} is broken: {error}") from None
+        reason = str(error).removeprefix("not a certificate: ")
+        raise ValueError(
+            f"{path} is no certificate, or a broken one ({reason}). Name a certificate.json, or the folder of a run."
+        ) from None
 
 
 def _read_pipeline(path: Path) -> dict[str, Any]:
@@ -118,6 +139,8 @@ def _read_pipeline(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, limit: int) -> bytes:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing, so the run is not whole. Copy its folder again, or train again.")
     size = path.stat().st_size
     if size > limit:
         raise ValueError(f"{path} has {size} bytes, more than the {limit} that it can need.")

@@ -24,7 +24,10 @@ class Scores(NamedTuple):
 
 
 def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
-    """Return the number of each row, from 1, its label, and its score or probabilities; the target may be absent."""
+    """Return the number of each row, from 1, its label, and its score or probabilities; the target may be absent.
+
+    Of two classes, the score is that of the last: above 0 where that is predicted.
+    """
     X = run.schema.encode(table)
     columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1)), "label": run.model.predict(X).tolist()}
     if proba:
@@ -32,7 +35,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
         return columns | {f"probability of {label}": values.tolist() for label, values in named}
     scores = run.model.decision_function(X)
     if scores.ndim == 1:
-        return columns | {"score": scores.tolist()}
+        return columns | {f"score of {run.model.classes_[1]}": scores.tolist()}
     return columns | {f"score of {c}": s.tolist() for c, s in zip(run.model.classes_, scores.T, strict=True)}
 
 

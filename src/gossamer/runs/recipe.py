@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gossamer.tables.wording import shown_list
+
 if TYPE_CHECKING:
     from gossamer.budget import Budget
     from gossamer.learn._common import PrivateEstimator
@@ -80,15 +82,21 @@ class Recipe:
 
         if self.grouped and schema.group is None:
             raise ValueError(
-                "objective = 'worst-group' needs to know each record's group: name its column by --group, or as group "
-                "= ... in the schema."
+                "objective = 'worst-group' needs to know each record's group. Write two lines at the top of the schema "
+                'file: group = "COLUMN" and groups = ["a", "b"], its public values. Without a schema file, pass '
+                "--group COLUMN --groups 'a|b'."
+            )
+        if self.objective == "auc" and len(schema.classes) > 2:
+            raise ValueError(
+                f"objective = 'auc' is about two classes, and target {schema.target!r} has {len(schema.classes)}: "
+                f"{shown_list(map(repr, schema.classes))}. Make two of them, or train for another objective."
             )
         common: dict[str, Any] = {
             "epsilon": budget.epsilon,
             "delta": budget.delta,
             "neighbors": budget.neighbors,
             "data_norm": schema.row_norm,
-            "classes": list(schema.classes),
+            "classes": list(range(len(schema.classes))),  # by place: estimators sort their classes
             "method": self.configured,
             **settings,
         }

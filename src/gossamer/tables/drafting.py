@@ -26,6 +26,8 @@ _MOST_CATEGORIES = 50
 _FEWEST_IDENTIFIERS = 20
 """So many whole numbers are not all different and dense by chance."""
 _LARGE_AMOUNT = 1000
+_NO = {"no", "n", "non", "nein", "nee", "nej", "ne", "nem", "нет", "false", "control"}
+"""Answers that come first although the alphabet may put them last: scores are for the last of two classes."""
 
 
 def draft(table: Table, target: str, group: str | None = None) -> Schema:
@@ -53,7 +55,7 @@ def draft_column(column: Column, n: int) -> Declaration:
 
 
 def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
-    """Return the values of a column of classes or groups in order: by size if they are numbers, else by alphabet."""
+    """Return the values of a column of classes or groups in order: numbers by size, texts by alphabet, "no" first."""
     column = table[name]
     if not 2 <= len(column.values) <= _MOST_CATEGORIES:
         many = f"more than {_MOST_CATEGORIES}" if len(column.values) > 2 else "fewer than two"
@@ -61,7 +63,7 @@ def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
             f"{table.source}: column {name!r} has {many} different values, so it cannot be the {role}. Name a column "
             "of classes, or make classes of it first (such as 'low' and 'high')."
         )
-    return _in_order(column)
+    return tuple(sorted(_in_order(column), key=lambda value: value.casefold() not in _NO))
 
 
 def _in_order(column: Column) -> tuple[str, ...]:

@@ -32,12 +32,11 @@ def map_table(path: str | Path, schema: Schema, folder: str | Path) -> tuple[np.
         name.touch(mode=0o600)
     rows = np.lib.format.open_memmap(names[0], "w+", np.float32, (n, schema.width))
     labels = np.lib.format.open_memmap(names[1], "w+", np.float32, (n,))
-    order = {label: index for index, label in enumerate(schema.classes)}
     start = 0
     for piece in pieces:
         stop = start + piece.n
         rows[start:stop] = schema.encode(piece)
-        labels[start:stop] = [order[label] for label in schema.labels(piece)]
+        labels[start:stop] = schema.class_codes(piece)
         start = stop
     rows.flush()
     labels.flush()

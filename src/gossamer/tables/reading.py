@@ -44,6 +44,8 @@ def read_table(
       decimal: what stands before the decimals of numbers in a text file: "." or ",".
     """
     path = Path(path)
+    if str(path) == "-":
+        raise ValueError("a table is read from a file, not from standard input ('-'). Save it as .csv and name that.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Name one table: a file .csv or .parquet.")
     if not path.exists():
@@ -120,6 +122,8 @@ def _decoded(content: bytes, source: str, encoding: str | None) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
+        if b"\0" in content:
+            raise ValueError(_no_text(source, f"{content.index(0)} bytes")) from None
         raise ValueError(
             f"{source} is not text in {encoding}: byte {error.start} does not fit. Say which encoding it has, for "
             'example encoding="cp1252" (--encoding cp1252) for files of older Windows programs, or save it as UTF-8.'
@@ -129,11 +133,16 @@ def _decoded(content: bytes, source: str, encoding: str | None) -> str:
             f"encoding = {encoding!r} is not a known text encoding; try utf-8, utf-16 or cp1252."
         ) from None
     if "\0" in text:
-        raise ValueError(
-            f"{source} has a NUL character (the first after {text.index(chr(0))} characters), so it is not a text "
-            'table. Export it as CSV in UTF-8; if it is UTF-16 without a mark, pass encoding="utf-16-le".'
-        )
+        raise ValueError(_no_text(source, f"{text.index(chr(0))} characters"))
     return text.removeprefix("\ufeff")  # the mark of UTF-8, which Windows programs write
+
+
+def _no_text(source: str, before: str) -> str:
+    return (
+        f"{source} has a NUL character (the first after {before}), so it is not a text table: spreadsheets, pictures "
+        "and archives have them, whatever their ending is. Export the table as CSV in UTF-8; if it is UTF-16 without a "
+        'mark, pass encoding="utf-16-le" (--encoding utf-16-le).'
+    )
 
 
 def _unzipped(content: bytes, path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """What a table's columns mean and which bounds are public: the contract between a table and a model."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +54,7 @@ class Schema:
 
     target: str
     classes: tuple[str, ...]
-    """The public list of the target's values."""
+    """The public list of the target's values. Of two, the last is the positive one: scores are for it."""
     columns: Mapping[str, Declaration]
     group: str | None = None
     """The column that says to which group a record belongs. It is a feature only if `columns` has it too."""
@@ -71,6 +72,11 @@ class Schema:
         if self.group == self.target:
             raise ValueError(f"group = {self.group!r} is also the target; name another column.")
         if self.group is not None:
+            if not self.groups:
+                raise ValueError(
+                    f"group = {self.group!r} needs the public list of its values in the line after it, such as groups "
+                    '= ["a", "b"].'
+                )
             require_values("groups", self.groups)
         elif self.groups:
             raise ValueError("groups are listed but group, the column that has them, is not named.")
@@ -117,6 +123,10 @@ class Schema:
     def remarks(self, table: Table) -> tuple[str, ...]:
         """Return sentences for the owner of the table, not for publication, about what is probably not meant."""
         found = []
+        spelled = Counter(map(str.casefold, self.classes))
+        alike = [label for label in self.classes if spelled[label.casefold()] > 1]
+        if alike:
+            found.append(f"classes that differ in nothing but case count as different: {shown_list(map(repr, alike))}.")
         known = {self.target, self.group, *self.columns}
         extra = [name for name in table.names if name not in known]
         if extra:
@@ -134,11 +144,11 @@ class Schema:
 
     def encode(self, table: Table) -> np.ndarray:
         """Return the rows, shape (n, width), each of norm at most `row_norm`; the table needs no target."""
-        absent = [name for name in self.features if name not in table.names]
+        absent = [name for name in self.features if name not in table]
         if absent:
             raise ValueError(
                 f"{table.source} has no column {', '.join(map(repr, absent))}, which the schema declares."
-                f'{nearest(absent[0], table.names)} Add it, or declare it as kind = "ignore".'
+                f'{nearest(absent[0], table.names)} Add it, or train with a schema where it has kind = "ignore".'
             )
         X = np.zeros((table.n, self.width), np.float32)
         start = 0
@@ -157,13 +167,17 @@ class Schema:
 
     def labels(self, table: Table) -> np.ndarray:
         """Return each row's class."""
+        return np.array(self.classes)[self.class_codes(table)]
+
+    def class_codes(self, table: Table) -> np.ndarray:
+        """Return each row's class as its place in `classes`."""
         return _members("target", self.target, "classes", self.classes, table)
 
     def group_of(self, table: Table) -> np.ndarray:
         """Return each row's group."""
         if self.group is None:
             raise ValueError("the schema names no group. Give it group = a column and groups = its public values.")
-        return _members("group", self.group, "groups", self.groups, table)
+        return np.array(self.groups)[_members("group", self.group, "groups", self.groups, table)]
 
 
 def require_values(name: str, values: Sequence[str]) -> None:
@@ -197,6 +211,7 @@ def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
 
 
 def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: Table) -> np.ndarray:
+    """Return the place of each row's value in the list of those that are allowed."""
     column = table[name]
     missing = int(np.count_nonzero(column.codes < 0))
     if missing:
@@ -204,14 +219,16 @@ def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: T
             f"{table.source}: {missing} of {table.n} rows have no value in the {role} column {name!r}. Drop them "
             f"first, as by pandas: pd.read_csv(...).dropna(subset=[{name!r}]).to_csv(..., index=False)."
         )
-    strange = np.array([value not in allowed for value in column.values])
+    order = {value: place for place, value in enumerate(allowed)}
+    places = np.array([order.get(value, -1) for value in column.values])
+    strange = places < 0
     if strange.any():
         place = table.place(_first(strange, column))
         raise ValueError(
             f"{table.source}, {place}: the {role} column {name!r} has a value that is not one of {listed} = "
-            f"{shown_list(map(repr, allowed))}. Add it there, or drop such rows."
+            f"{shown_list(map(repr, allowed))}. Compare spelling and case; add it there, or drop such rows."
         )
-    return np.array(column.values)[column.codes]
+    return places[column.codes]
 
 
 def _first(strange: np.ndarray, column: Column) -> int:

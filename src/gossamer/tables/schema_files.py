@@ -1,7 +1,7 @@
 """Schemas as TOML files, for people, and as plain dictionaries of the same form, for JSON.
 
     target = "income"
-    classes = ["<=50K", ">50K"]
+    classes = ["<=50K", ">50K"]          # of two, scores are for the last
     group = "sex"                        # optional, with groups = [...]
     groups = ["Female", "Male"]
 
@@ -49,6 +49,8 @@ _HEAD = """\
 # A line `..read_from_data = true` says that what stands beside it was found by looking at the records: it may give one
 # of them away, and the certificate says so. Compare it with what is known without them (the form that people filled in,
 # a code book, what is possible at all), correct it, and delete the line: that confirms it as public.
+#
+# Of two classes the last is the positive one, which scores are for: put the one that you look for last.
 
 """
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -59,12 +60,21 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         """Return a column; one that the table does not have is a ValueError that names it."""
-        if name not in self.names:
+        if name not in self._places:
             raise ValueError(f"{self.source} has no column {name!r}.{nearest(name, self.names)}")
         codes = _Codes()
-        fields = self._texts[self.names.index(name)].split(_BETWEEN)
+        fields = self._texts[self._places[name]].split(_BETWEEN)
         of_rows = np.fromiter(map(codes.__getitem__, fields), np.int32, self.n)
         return Column(tuple(codes.distinct), of_rows, self.decimal)
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether there is a column of this name."""
+        return name in self._places
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each column is: looked up, since a search for each of many columns takes the square of their number."""
+        return {name: place for place, name in enumerate(self.names)}
 
     def place(self, row: int) -> str:
         """Say where a row is, for the owner of the file."""
@@ -89,7 +99,7 @@ class TableBuilder:
     def table(self, lines: Sequence[int] | None = None) -> Table:
         """Return the table; `lines` says where each row ends in its file, if it is a file of lines."""
         if not self._n:
-            raise ValueError(f"{self.source} has a header but no rows; there is nothing to learn from.")
+            raise ValueError(f"{self.source} has a header but no rows.")
         texts = tuple(map(_BETWEEN.join, self._pieces))
         if sum(text.count(_BETWEEN) for text in texts) != len(texts) * (self._n - 1):
             raise ValueError(f"{self.source} has NUL characters in its text. Export the table again without them.")
@@ -113,7 +123,7 @@ class _Codes(dict[str, int]):
 def _names(source: str, header: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in header)
     if not names:
-        raise ValueError(f"{source} has no columns; there is nothing to learn from.")
+        raise ValueError(f"{source} has no columns.")
     nameless = [str(position) for position, name in enumerate(names, 1) if not name]
     if nameless:
         raise ValueError(
