@@ -10,6 +10,7 @@ from gossamer.schedule import Query, Schedule
     ("options", "message"),
     [
         (dict(count=0), "count = 0 must be a whole number"),
+        (dict(count=True), "count = True must be a whole number"),
         (dict(count=2, rate=0.0), r"rate = 0.0 must be in \(0, 1\]"),
         (dict(count=2, rate=1.5), r"rate = 1.5 must be in \(0, 1\].*at most n"),
         (dict(count=2, weight=0.0), "weight = 0.0 must be a finite number above 0"),
@@ -51,7 +52,19 @@ def test_plan_needs_no_data():
     assert "10 × poisson, rate 0.05, noise multiplier" in str(plan)
 
 
-@pytest.mark.parametrize("n", [0, -3, 2.5])
+def test_a_plan_needs_a_schedule():
+    class Lists(gs.methods.GD):
+        def schedule(self, n):
+            return [Query("gradient", 1)]
+
+    with pytest.raises(TypeError, match=r"Lists\.schedule\(n\) returned \[Query\]; it must return gs\.Schedule\(\("):
+        gs.plan(Lists(), n=10, budget=gs.Budget(1.0, 1e-5))
+    assert Schedule([Query("gradient", 1)]) == Schedule((Query("gradient", 1),))
+    with pytest.raises(TypeError, match=r"queries = Query must be a tuple of gs\.Query"):
+        Schedule(Query("gradient", 1))
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5, True])
 def test_plan_refuses_a_size_that_is_none(n):
     with pytest.raises(ValueError, match=r"n = .* must be a whole number of at least 1"):
         gs.plan(gs.methods.GD(), n=n, budget=gs.Budget(1.0, 1e-5))

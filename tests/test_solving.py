@@ -29,7 +29,7 @@ def nothing_spent(monkeypatch):
 
 
 def solve(problem=LINEAR, data=TABLE, method=None, budget=BUDGET, init=START, **options):
-    return gs.solve(problem, data, method or GD(steps=2), budget, init=init, seed=0, **options)
+    return gs.solve(problem, data, method or GD(steps=2), budget, init=init, **{"seed": 0, **options})
 
 
 BAD = {
@@ -52,10 +52,38 @@ BAD = {
     "integer init": (dict(init=jnp.zeros(2, int)), ValueError, "nothing to train"),
     "nan init": (dict(init=jnp.full(2, jnp.nan)), ValueError, "init has NaN"),
     "integers beside floats": (dict(init=(START, jnp.zeros(2, int))), ValueError, "integer or boolean arrays"),
-    "not a method": (dict(method="GD"), TypeError, "must be an instance of a class in gs.methods"),
-    "not a budget": (dict(budget=1.0), TypeError, r"must be a gs.Budget\(epsilon, delta\)"),
+    "integer leaf": (
+        dict(init={"w": START, "b": 0}),
+        ValueError,
+        r"init\['b'\] = 0 is an integer.* Write 0\.0",
+    ),
+    "init of another shape": (
+        dict(init=jnp.zeros(3)),
+        ValueError,
+        r"^loss\(params, record\) failed.*\(3,\).* It met init: float32\[3\] and record: float32\[2\]\. Start from",
+    ),
+    "init of another name": (
+        dict(problem=LOGISTIC, data=(TABLE, TABLE[:, 0]), init={"w": START}),
+        ValueError,
+        r"KeyError: 'weights'.*init\['w'\]: float32\[2\] and record\[0\]: float32\[2\], record\[1\]: float32\[\]",
+    ),
+    "not a method": (dict(method="GD"), TypeError, "method = 'GD' must be an instance of a class in gs.methods"),
+    "a class for a method": (dict(method=GD), TypeError, "method = the class GD must be an instance of a class"),
+    "a table for a method": (
+        dict(method=(TABLE, TABLE[0])),
+        TypeError,
+        r"method = \(float32\[4, 2\], float32\[2\]\) must be .* subclass of gs\.methods\.Method of your own",
+    ),
+    "a table for a budget": (dict(budget=TABLE), TypeError, r"budget = float32\[4, 2\] must be a gs.Budget\(epsilon"),
+    "a word for a seed": (
+        dict(seed="a"),
+        ValueError,
+        r"seed = 'a' must be a whole number from 0 to 2\^32 - 1",
+    ),
+    "a key for a seed": (dict(seed=jax.random.key(0)), ValueError, r"seed = key<fry>\[\] must be a whole number"),
+    "a seed that is another": (dict(seed=2**32), ValueError, "seed = 4294967296 must be a whole number"),
     "delta below what can be accounted": (dict(budget=gs.Budget(1.0, 1e-13)), gs.AccountingError, "delta = 1e-13"),
-    "microbatch of none": (dict(microbatch=0), ValueError, "microbatch = 0 must be at least 1"),
+    "microbatch of none": (dict(microbatch=0), ValueError, "microbatch = 0 must be a whole number of at least 1"),
 }
 
 
@@ -80,7 +108,7 @@ def test_a_problem_of_the_wrong_kind_names_the_methods_that_can(nothing_spent):
         solve(method=OnlyGames())
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), "1"])
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), "1", True, np.float32(0)])
 def test_epsilon_must_be_positive(epsilon):
     with pytest.raises(ValueError, match=r"epsilon = .* must be a number above 0"):
         gs.Budget(epsilon, 1e-5)
@@ -90,6 +118,11 @@ def test_epsilon_must_be_positive(epsilon):
 def test_delta_must_be_inside_the_unit_interval(delta):
     with pytest.raises(ValueError, match=r"delta = .* must be strictly between 0 and 1"):
         gs.Budget(1.0, delta)
+
+
+def test_numbers_of_a_budget_are_pythons_own():
+    budgets = [gs.Budget(1, 0.5), gs.Budget(np.int64(1), np.float32(0.5)), gs.Budget(jnp.float32(1), np.array(0.5))]
+    assert {repr(budget) for budget in budgets} == {"Budget(epsilon=1.0, delta=0.5, neighbors='replace_one')"}
 
 
 def test_neighbors_must_be_known():
@@ -109,7 +142,11 @@ def test_a_delta_of_one_over_n_warns():
         (dict(steps=2.5), "steps = 2.5 must be a whole number"),
         (dict(clip=0.0), "clip = 0.0 must be a finite number above 0"),
         (dict(clip=float("inf")), "clip = inf"),
-        (dict(learning_rate=-1.0), "learning_rate = -1.0 must be above 0"),
+        (dict(steps=True), "steps = True must be a whole number"),
+        (dict(clip=np.bool_(True)), "clip = True must be a finite number above 0"),
+        (dict(learning_rate=-1.0), "learning_rate = -1.0 must be a finite number above 0, or a function"),
+        (dict(learning_rate="fast"), "learning_rate = 'fast' must be a finite number above 0"),
+        (dict(learning_rate=TABLE), r"learning_rate = float32\[4, 2\] must be"),
         (dict(output="best"), "output = 'best' must be one of 'last'"),
         (dict(batch_size=0), "batch_size = 0 must be a whole number"),
         (dict(momentum=1.0), r"momentum = 1.0 must be in \[0, 1\)"),
@@ -118,6 +155,28 @@ def test_a_delta_of_one_over_n_warns():
 def test_bad_hyper_parameters_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         SGD(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(loss=3), r"loss = 3 must be a function loss\(params, record\)"),
+        (dict(loss=linear_loss, regularizer=0.1), r"regularizer = 0\.1 must be a penalty such as gs\.L2\(strength\)"),
+        (dict(loss=linear_loss, regularizer=gs.L2), "regularizer = the class L2 must be a penalty"),
+    ],
+)
+def test_what_is_no_loss_or_no_penalty_is_named(options, message):
+    with pytest.raises(TypeError, match=message):
+        gs.ERM(**options)
+
+
+def test_a_step_that_returns_no_report_is_refused():
+    class Silent(GD):
+        def step(self, problem, ask, state, t):
+            return super().step(problem, ask, state, t)[0]
+
+    with pytest.raises(TypeError, match=r"Silent\.step\(\.\.\.\) returned float32\[2\]; .* the pair \(state, Report"):
+        solve(method=Silent(steps=1))
 
 
 def test_a_diverged_run_stops_with_advice():

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from gossamer.values import is_number, plain, shown
 
 Neighbors = Literal["replace_one", "add_remove"]
 
@@ -30,22 +32,31 @@ class Budget:
     neighbors: Neighbors = "replace_one"
 
     def __post_init__(self):
-        if not (isinstance(self.epsilon, int | float) and self.epsilon > 0):
+        for name in ("epsilon", "delta"):
+            value = plain(getattr(self, name))
+            object.__setattr__(self, name, float(value) if is_number(value) else value)
+        if not (is_number(self.epsilon) and self.epsilon > 0):
             raise ValueError(
-                f"epsilon = {self.epsilon!r} must be a number above 0. Typical values are 0.1 to 10; "
+                f"epsilon = {shown(self.epsilon)} must be a number above 0. Typical values are 0.1 to 10; "
                 "math.inf trains without privacy."
             )
-        if not (isinstance(self.delta, int | float) and 0 < self.delta < 1):
+        if not (is_number(self.delta) and 0 < self.delta < 1):
             raise ValueError(
-                f"delta = {self.delta!r} must be strictly between 0 and 1 (Gaussian noise cannot give delta = 0). "
+                f"delta = {shown(self.delta)} must be strictly between 0 and 1 (Gaussian noise cannot give delta = 0). "
                 "Choose it well below 1/n, for instance n ** -1.1."
             )
         if self.neighbors not in get_args(Neighbors):
             raise ValueError(
-                f"neighbors = {self.neighbors!r} must be one of {', '.join(map(repr, get_args(Neighbors)))}."
+                f"neighbors = {shown(self.neighbors)} must be one of {', '.join(map(repr, get_args(Neighbors)))}."
             )
 
     @property
     def is_private(self) -> bool:
         """Whether ε is finite."""
         return math.isfinite(self.epsilon)
+
+
+def check_budget(budget: Any) -> None:
+    """Refuse what is no budget."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget = {shown(budget)} must be a gs.Budget(epsilon, delta).")

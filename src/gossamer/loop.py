@@ -14,8 +14,9 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from gossamer import output, trees
-from gossamer.methods.base import Method
+from gossamer.methods.base import Method, Report
 from gossamer.oracle.door import Ask, Door, Ledger, Oracle, Secrets
+from gossamer.values import shown
 
 PyTree = Any
 
@@ -97,7 +98,7 @@ def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop:
 
     def body(carry: Carry) -> Carry:
         ask = Ask(oracle, carry.ledger)
-        state, report = method.step(problem, ask, carry.state, carry.t)
+        state, report = _checked(method, method.step(problem, ask, carry.state, carry.t))
         after = method.params(state)
         row = {"gradient_norm": report.gradient_norm, **method.public(state)}
         return Carry(
@@ -110,6 +111,16 @@ def advance_by(method: Method, problem: Any, oracle: Oracle, carry: Carry, stop:
         )
 
     return jax.lax.while_loop(unfinished, body, carry)
+
+
+def _checked(method: Method, stepped: Any) -> tuple[PyTree, Report]:
+    """Return what a step returned, or refuse what is no state with its report."""
+    if isinstance(stepped, tuple) and len(stepped) == 2 and isinstance(stepped[1], Report):
+        return stepped
+    raise TypeError(
+        f"{type(method).__name__}.step(...) returned {shown(stepped)}; it must return the pair (state, Report(at, "
+        "gradient_norm)) of gossamer.methods.base."
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("method", "problem", "door", "mesh"))

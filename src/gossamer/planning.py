@@ -7,9 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossamer import accounting
-from gossamer.budget import Budget
+from gossamer.budget import Budget, check_budget
 from gossamer.exceptions import WeakGuaranteeWarning
 from gossamer.schedule import Schedule
+from gossamer.values import is_whole, plain, shown
 
 
 class Scheduled(Protocol):
@@ -59,10 +60,19 @@ def plan(method: Scheduled, n: int, budget: Budget) -> Plan:
       n: the number of records.
       budget: what may be spent.
     """
-    if not (isinstance(n, int) and n >= 1):
-        raise ValueError(f"n = {n!r} must be a whole number of at least 1: the number of records.")
+    if isinstance(method, type) or not hasattr(method, "schedule"):
+        raise not_a_method(method)
+    check_budget(budget)
+    n = plain(n)
+    if not is_whole(n):
+        raise ValueError(f"n = {shown(n)} must be a whole number of at least 1: the number of records.")
     warn_if_weak(n, budget)
     schedule = method.schedule(n)
+    if not isinstance(schedule, Schedule):
+        raise TypeError(
+            f"{type(method).__name__}.schedule(n) returned {shown(schedule)}; it must return "
+            "gs.Schedule((gs.Query(name, count), ...)), all that the method will ask."
+        )
     sizes, lost = accounting.capacities(schedule, n, budget)
     return Plan(
         method=method,
@@ -71,6 +81,14 @@ def plan(method: Scheduled, n: int, budget: Budget) -> Plan:
         schedule=accounting.calibrate(schedule, budget, n),
         capacities=tuple(sizes.items()),
         truncation_delta=lost if budget.is_private else 0.0,
+    )
+
+
+def not_a_method(method: Any) -> TypeError:
+    """Return the error for what is no method."""
+    return TypeError(
+        f"method = {shown(method)} must be an instance of a class in gs.methods, such as gs.methods.GD(), or of a "
+        "subclass of gs.methods.Method of your own."
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import dp_accounting
 
+from gossamer.values import is_number, is_whole, plain, shown
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -46,7 +48,8 @@ class Query:
       disjoint: each of the `count` samples is a block of its own, disjoint from every other such block of the
         schedule: a record meets at most one of them, and all of them together cost as much as the least noisy.
       stream: where this query's answers stand in streams of correlated noise; None: every answer's noise is its own.
-      clip: the rule for the threshold, in words, for the certificate.
+      clip: the rule for the threshold, in words, for the certificate, as the method declares it. Nothing checks it, and
+        the guarantee does not rest on it: the noise is σ times whatever threshold is asked with.
       weight: how much the variance of this query's noise weighs in the method's error (a_j of the automatic split).
       noise: this query's noise relative to the others', instead of the automatic split.
       noise_multiplier: set by calibration.
@@ -66,17 +69,19 @@ class Query:
     stream: Stream | None = None
 
     def __post_init__(self):
-        if not (isinstance(self.count, int) and self.count >= 1):
-            raise ValueError(f"query {self.name!r}: count = {self.count!r} must be a whole number of at least 1.")
-        if not 0 < self.rate <= 1:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
+        if not is_whole(self.count):
+            raise ValueError(f"query {self.name!r}: count = {shown(self.count)} must be a whole number of at least 1.")
+        if not (is_number(self.rate) and 0 < self.rate <= 1):
             raise ValueError(
-                f"query {self.name!r}: rate = {self.rate!r} must be in (0, 1]. It is batch_size/n: "
+                f"query {self.name!r}: rate = {shown(self.rate)} must be in (0, 1]. It is batch_size/n: "
                 "choose a batch_size of at most n."
             )
-        for field in ("weight", "noise"):
-            value = getattr(self, field)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"query {self.name!r}: {field} = {value!r} must be a finite number above 0.")
+        for name in ("weight", "noise"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise ValueError(f"query {self.name!r}: {name} = {shown(value)} must be a finite number above 0.")
         if self.jacobian is not None and not (0 <= self.jacobian < math.inf and self.sampling == "full"):
             raise ValueError(
                 f"query {self.name!r}: jacobian = {self.jacobian!r} must be a finite number of at least 0, and a "
@@ -119,6 +124,9 @@ class Schedule:
     queries: tuple[Query, ...]
 
     def __post_init__(self):
+        object.__setattr__(self, "queries", plain(self.queries))
+        if not (isinstance(self.queries, tuple) and all(isinstance(query, Query) for query in self.queries)):
+            raise TypeError(f"queries = {shown(self.queries)} must be a tuple of gs.Query(name, count, ...).")
         names = [query.name for query in self.queries]
         if len(set(names)) < len(names):
             raise ValueError(f"schedule: query names must differ, got {names}.")

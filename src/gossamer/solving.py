@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from gossamer import accounting, loop, methods, processes, trees
-from gossamer.budget import Budget
+from gossamer.budget import Budget, check_budget
 from gossamer.certificate import Certificate, certify
 from gossamer.checkpoints import Checkpoints, digest, fingerprint
 from gossamer.diagnostics import Diagnostics
@@ -25,10 +25,11 @@ from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Door, Secrets
 from gossamer.oracle.records import Records, place
 from gossamer.oracle.stored import is_stored
-from gossamer.planning import Plan, plan
+from gossamer.planning import Plan, not_a_method, plan
 from gossamer.progress import Progress
 from gossamer.result import Result
 from gossamer.schedule import Schedule
+from gossamer.values import is_whole, plain, shown
 
 PyTree = Any
 _PIECE_SECONDS = 0.3
@@ -168,8 +169,11 @@ def make_door(
     planned: Plan, backend: Backend = "auto", microbatch: int | None = None, records: Records | None = None
 ) -> Door:
     """Return the door of a plan. Its schedule has no noise: that is given to the compiled loop as numbers."""
-    if microbatch is not None and microbatch < 1:
-        raise ValueError(f"microbatch = {microbatch!r} must be at least 1, or None to choose it by memory.")
+    microbatch = plain(microbatch)
+    if microbatch is not None and not is_whole(microbatch):
+        raise ValueError(
+            f"microbatch = {shown(microbatch)} must be a whole number of at least 1, or None to choose it by memory."
+        )
     bare = Schedule(tuple(dataclasses.replace(query, noise_multiplier=None) for query in planned.schedule))
     if planned.n >= 2**31 - 1 and any(query.disjoint for query in bare):
         raise ValueError(f"n = {planned.n}: disjoint blocks are numbered by 32 bits, so that n must be below 2^31.")
@@ -195,9 +199,8 @@ def _check_options(diagnostics: bool, data: PyTree, mesh: Mesh | None, checkpoin
 def check_match(problem: Any, method: Any, budget: Any) -> None:
     """Refuse what does not go together, naming what would."""
     if not isinstance(method, Method):
-        raise TypeError(f"method = {method!r} must be an instance of a class in gs.methods, such as gs.methods.GD().")
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget = {budget!r} must be a gs.Budget(epsilon, delta).")
+        raise not_a_method(method)
+    check_budget(budget)
     kind = type(problem).__name__
     if kind not in method.problems:
         able = [m.__name__ for m in methods.ALL if kind in m.problems]
@@ -214,6 +217,12 @@ def split_params(problem: Any, init: PyTree) -> tuple[PyTree, Any, Callable[[PyT
     Returns the trained part, the problem over it, and the way back to the user's pytree.
     """
     problem.blocks(init)  # refuses what the problem cannot start from
+    for path, leaf in jax.tree_util.tree_leaves_with_path(init, is_leaf=_is_module):
+        if type(leaf) is int:
+            raise ValueError(
+                f"init{jax.tree_util.keystr(path)} = {leaf} is an integer, which is not trained. Write {leaf}.0, or "
+                "close over it in the loss."
+            )
     init = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray | np.generic) else x, init)
     params, constants = eqx.partition(init, jax.tree.map(_is_trained, init, is_leaf=_is_module))
     params = jax.tree.map(jnp.asarray, params)

@@ -28,6 +28,14 @@ def test_every_record_has_the_same_outputs_at_first():
     assert np.array_equal(jax.vmap(lambda row: MLP().outputs(network, row))(FEATURES), np.zeros((5, 2)))
 
 
+@pytest.mark.parametrize("hidden", [8, (8, 0), (True,), "8", np.array([[8]])])
+def test_sizes_that_are_none_are_refused(hidden):
+    with pytest.raises(ValueError, match=r"hidden = .* must be a tuple of whole numbers.* such as \((8,|64, 32)\)"):
+        init_mlp(jax.random.key(0), 3, hidden)
+    sizes = [layer["bias"].size for layer in init_mlp(jax.random.key(0), 3, np.array([4, 2]))]
+    assert sizes == [4, 2, 1]
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_cross_entropy_is_minus_the_log_probability_of_the_label(count):
     network = layers(count)

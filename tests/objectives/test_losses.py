@@ -26,6 +26,14 @@ def test_the_constants_are_bounds_and_tight(loss, targets):
             assert loss.lipschitz * 0.99 <= np.abs(slopes).max() <= loss.lipschitz * 1.0001
 
 
+@pytest.mark.parametrize("loss", [logistic, huber(0.7), smoothed_hinge(0.3)])
+@pytest.mark.parametrize("target", [-3.0, 0.4, 10_000.5])
+def test_no_target_curves_a_loss_beyond_its_bound(loss, target):
+    """Objective perturbation relies on it for whatever a record may hold."""
+    curvatures = jax.vmap(jax.grad(jax.grad(loss.pointwise)), (0, None))(SCORES, target)
+    assert np.abs(curvatures).max() <= loss.curvature * 1.0001
+
+
 def test_the_constants_of_softmax():
     rng = np.random.default_rng(0)
     scores = jnp.asarray(rng.normal(size=(2000, 3)) * rng.choice([0.1, 1, 10], size=(2000, 1)), jnp.float32)

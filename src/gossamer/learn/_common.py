@@ -21,6 +21,7 @@ from gossamer.learn import _buying
 from gossamer.methods.base import Method
 from gossamer.planning import plan
 from gossamer.solving import check_match, solve
+from gossamer.values import shown
 
 PyTree = Any
 
@@ -165,7 +166,7 @@ def public_bound(name: str, given: float | None, sizes: np.ndarray) -> float:
     # Dividing by a bound of zero, that of an all-zero column, is spared.
     bound = max(float(sizes.max()), float(np.finfo(np.float32).tiny)) if given is None else given
     if not (isinstance(bound, Real) and 0 < bound < math.inf):
-        raise ValueError(f"{name} = {bound!r} must be a finite number above 0.")
+        raise ValueError(f"{name} = {shown(bound)} must be a finite number above 0.")
     return float(bound)
 
 
@@ -184,7 +185,9 @@ def encode_labels(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.isin(y, labels).all():
         raise ValueError(f"y has labels outside classes = {labels.tolist()}. Add them to classes or drop those rows.")
     if len(labels) < 2:
-        raise ValueError(f"a classifier needs at least two classes, got {len(labels)} class: {labels.tolist()}.")
+        raise ValueError(
+            f"a classifier needs at least two classes, and {'y' if classes is None else 'classes'} has 1 class."
+        )
     return labels, np.searchsorted(labels, y)
 
 
@@ -193,7 +196,9 @@ def encode_groups(groups: Any, names: Any) -> tuple[np.ndarray, np.ndarray]:
     groups = column_or_1d(groups)
     names = np.unique(groups) if names is None else np.asarray(names)
     if names.ndim != 1 or len(np.unique(names)) != len(names) or len(names) < 2:
-        raise ValueError(f"groups = {names.tolist()!r} must be a list of two or more different names.")
+        raise ValueError(
+            f"groups = {shown(names)} must be a list of two or more different names, not the group of each row."
+        )
     match = groups[:, None] == names
     if not match.any(axis=1).all():
         raise ValueError(
@@ -206,7 +211,7 @@ def penalty(l1: float, l2: float, exclude: tuple[str, ...] = ()) -> geometry.Reg
     """Return l1·‖w‖₁ + (l2/2)·‖w‖² over the parameters that are not excluded."""
     for name, value in (("l1", l1), ("l2", l2)):
         if not (isinstance(value, Real) and 0 <= value < math.inf):
-            raise ValueError(f"{name} = {value!r} must be a finite number of at least 0; 0.0 is no penalty.")
+            raise ValueError(f"{name} = {shown(value)} must be a finite number of at least 0; 0.0 is no penalty.")
     if l1 and l2:
         return geometry.ElasticNet(l1, l2, exclude=exclude)
     if l1:

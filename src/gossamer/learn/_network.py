@@ -1,8 +1,16 @@
-"""Trained networks as estimators keep and apply them: NumPy arrays in float64."""
+"""Networks as estimators start them, and as they keep and apply trained ones: NumPy arrays in float64."""
 
 from typing import Any
 
 import numpy as np
+
+from gossamer.entropy import new_key
+from gossamer.models.mlp import init_mlp, layer_sizes
+
+
+def start(seed: int | None, inputs: int, hidden_layer_sizes: Any, outputs: int = 1) -> Any:
+    """Return random layers whose outputs are all 0."""
+    return init_mlp(new_key(seed), inputs, layer_sizes("hidden_layer_sizes", hidden_layer_sizes), outputs=outputs)
 
 
 def stored(layers: Any) -> list[dict[str, np.ndarray]]:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,9 +11,9 @@ from gossamer import methods, objectives
 from gossamer.checkpoints import fingerprint
 from gossamer.learn._buying import POSITIVES, Purchase
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
-from gossamer.learn._network import outputs, stored
+from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
-from gossamer.models import MLP, init_mlp
+from gossamer.models import MLP
 
 _SCALAR_SCALE = 0.4
 _LEAST_SHARE = 0.01
@@ -100,10 +99,11 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
-                f"classes = {self.classes_.tolist()}. The ROC curve is about two classes."
+                f"there are {len(self.classes_)} classes. The ROC curve is about two classes."
             )
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        labels, network = targets.astype(np.float32), self._start(rows.shape[1])
+        labels = targets.astype(np.float32)
+        network = start(self._seed(), rows.shape[1], self.hidden_layer_sizes)  # all scores are ½
         if self.positive_share is not None:
             return self._task_at(self.positive_share, rows, labels, network)
         purchase = Purchase(
@@ -144,12 +144,6 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _start(self, inputs: int) -> Any:
-        """Return a network whose scores are all ½."""
-        seed = self._seed()
-        key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
-        return init_mlp(key, inputs, tuple(self.hidden_layer_sizes))
-
     def _task_at(self, share: float, rows: np.ndarray, labels: np.ndarray, network: Any) -> Task:
         """Return the task for a share of positives, from the saddle point of scores of ½: a = b = ½, α = 1."""
         self.positive_share_ = share
@@ -158,7 +152,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             problem,
             (rows, labels),
             objectives.auc_init(problem, network, score=0.5),
-            default=lambda budget: default_method(len(rows), bool(self.hidden_layer_sizes)),
+            default=lambda budget: default_method(len(rows), len(network) > 1),
         )
 
 

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from gossamer import methods, objectives
 from gossamer.checkpoints import fingerprint
+from gossamer.learn import _network
 from gossamer.learn._buying import GROUPS, Purchase
 from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, scale_rows
-from gossamer.learn._network import outputs, stored
 from gossamer.methods.base import Method
-from gossamer.models import CrossEntropy, init_mlp
+from gossamer.models import CrossEntropy
 from gossamer.objectives.group_dro import group_shares
 
 _STRONG_CONCAVITY = 1.0
@@ -139,7 +139,10 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         binary = len(self.classes_) == 2
         labels = targets.astype(np.float32 if binary else np.int32)
-        start = self._start(rows.shape[1], 1 if binary else len(self.classes_))
+        # It gives every class the same probability.
+        start = _network.start(
+            self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs=1 if binary else len(self.classes_)
+        )
         for name in ("groups_", "group_shares_", "group_weights_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
@@ -150,14 +153,14 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         if hasattr(self, "groups_"):
             params, weights = params
             self.group_weights_ = np.asarray(weights, np.float64)
-        self.layers_ = stored(params)
+        self.layers_ = _network.stored(params)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores: shape (n,) for two classes, else (n, k)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         # As in training, a longer row is shortened to the bound.
-        scores = outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
+        scores = _network.outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -179,19 +182,13 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         right = self.predict(X) == np.asarray(y)
         return float(min(right[groups == group].mean() for group in np.unique(groups)))
 
-    def _start(self, inputs: int, outputs: int) -> Any:
-        """Return a network that gives every class the same probability."""
-        seed = self._seed()
-        key = jax.random.key(np.random.SeedSequence().generate_state(1)[0] if seed is None else seed)
-        return init_mlp(key, inputs, tuple(self.hidden_layer_sizes), outputs=outputs)
-
     def _records_task(self, rows: np.ndarray, labels: np.ndarray, start: Any) -> Task:
         """Return the task of layers for the worst distribution near that of the records."""
         for name in ("groups", "group_shares"):
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"{name} = {getattr(self, name)!r} was given, but fit was not told the group of each row. Call "
-                    f"fit(X, y, groups=...), or leave {name} out."
+                    f"{name} was given, but fit was not told the group of each row. Call fit(X, y, groups=...), or "
+                    f"leave {name} out."
                 )
         divergence = self.divergence
         if divergence is None:
@@ -234,7 +231,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             objectives.GroupDRO(CrossEntropy(), k, seen, strong_concavity=_STRONG_CONCAVITY),
             data,
             (start, jnp.full(k, 1 / k)),
-            default=lambda budget: default_grouped(n, seen, bool(self.hidden_layer_sizes)),
+            default=lambda budget: default_grouped(n, seen, len(start) > 1),
         )
 
 

@@ -1,6 +1,7 @@
 """What every method is: a frozen configuration with a schedule and one pure step."""
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 from gossamer.oracle.door import Ask
 from gossamer.output import RULES
 from gossamer.schedule import Query, Schedule
+from gossamer.values import is_number, is_whole, plain, shown
 
 PyTree = Any
 State = Any
@@ -40,21 +42,25 @@ class Method(ABC):
     output: str
 
     def __post_init__(self):
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
         self.check()
 
     def check(self) -> None:
         """Refuse hyper-parameters that make no sense, naming them."""
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = getattr(self, field.name)
-            if field.name in _WHOLE and not (isinstance(value, int) and value >= 1):
-                raise ValueError(f"{field.name} = {value!r} must be a whole number of at least 1.")
+            if field.name in _WHOLE and not is_whole(value):
+                raise ValueError(f"{field.name} = {shown(value)} must be a whole number of at least 1.")
             for prefix, what in _BOUNDS.items():
-                if field.name.startswith(prefix) and not (isinstance(value, int | float) and 0 < value < float("inf")):
-                    raise ValueError(f"{field.name} = {value!r} must be a finite number above 0: {what}.")
-            if field.name.startswith("learning_rate") and not (callable(value) or value > 0):
-                raise ValueError(f"{field.name} = {value!r} must be above 0, or a function of the step.")
+                if field.name.startswith(prefix) and not _is_positive(value):
+                    raise ValueError(f"{field.name} = {shown(value)} must be a finite number above 0: {what}.")
+            if field.name.startswith("learning_rate") and not (callable(value) or _is_positive(value)):
+                raise ValueError(
+                    f"{field.name} = {shown(value)} must be a finite number above 0, or a function of the step."
+                )
         if self.output not in RULES:
-            raise ValueError(f"output = {self.output!r} must be one of {', '.join(map(repr, RULES))}.")
+            raise ValueError(f"output = {shown(self.output)} must be one of {', '.join(map(repr, RULES))}.")
 
     def check_problem(self, problem: Any) -> None:  # noqa: B027  (most methods refuse nothing)
         """Refuse a problem of the right kind that this method cannot solve, naming what it needs."""
@@ -85,6 +91,10 @@ _BOUNDS = {
     "clip": "it bounds what one record can do",
     "smoothness": "it bounds how fast one record's gradient changes",
 }
+
+
+def _is_positive(value: Any) -> bool:
+    return is_number(value) and 0 < value < math.inf
 
 
 def declare(noise: tuple[float, ...] | None, *queries: Query) -> Schedule:

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from gossamer import trees
-from gossamer.budget import Budget
+from gossamer.budget import Budget, check_budget
 from gossamer.certificate import certify
 from gossamer.entropy import new_key
 from gossamer.geometry import L2
@@ -37,6 +37,7 @@ from gossamer.oracle.records import check_records
 from gossamer.planning import plan
 from gossamer.result import Result
 from gossamer.schedule import Query, Schedule
+from gossamer.values import shown
 
 PyTree = Any
 _RELEASE_NOISE = 100.0
@@ -144,7 +145,7 @@ def _risk_of(problem: Any, row_norm: float, intercept: bool) -> tuple[LinearLoss
     """Return the fields of the risk, or refuse a problem that has no bound on what one record can do."""
     if not (isinstance(problem, ERM) and isinstance(problem.loss, LinearLoss)):
         raise TypeError(
-            f"problem = {problem!r} must be a gs.ERM with a LinearLoss such as gs.objectives.logistic: these methods "
+            f"problem = {shown(problem)} must be a gs.ERM with a LinearLoss such as gs.objectives.logistic: these methods "
             "perturb the minimiser of a linear model's risk. Iterative methods such as gs.methods.GD take any loss."
         )
     loss, ridge = problem.loss, problem.regularizer
@@ -180,8 +181,7 @@ def _risk_of(problem: Any, row_norm: float, intercept: bool) -> tuple[LinearLoss
 def _run(
     risk: OutputPerturbation | ObjectivePerturbation, problem: ERM, data: PyTree, budget: Budget, seed: int | None
 ) -> Result:
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget = {budget!r} must be a gs.Budget(epsilon, delta).")
+    check_budget(budget)
     table, n = check_records(data)
     shapes = [leaf.shape for leaf in jax.tree.leaves(table)]
     if not (isinstance(data, tuple | list) and len(shapes) == 2 and [len(shape) for shape in shapes] == [2, 1]):

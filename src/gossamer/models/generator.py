@@ -14,12 +14,15 @@ import numpy as np
 
 from gossamer.certificate import Certificate
 from gossamer.entropy import new_key
+from gossamer.models.mlp import layer_sizes
+from gossamer.values import is_whole, plain, shown
 
 PyTree = Any
 
 
 def init_generator(key: jax.Array, latent: int, hidden: tuple[int, ...], outputs: int) -> PyTree:
     """Return random layers from `latent` numbers of noise through `hidden` sizes to `outputs` entries."""
+    hidden = layer_sizes("hidden", hidden)
     sizes = (latent, *hidden, outputs)
     keys = jax.random.split(key, len(sizes) - 1)
     # √2 keeps the size of signals behind rectified units (He et al., 2015); the sigmoid begins where it is steep.
@@ -40,8 +43,9 @@ def generate(layers: PyTree, noise: jax.Array) -> jax.Array:
 
 def sample(layers: PyTree, count: int, seed: int | None = None) -> np.ndarray:
     """Return `count` fake records, one a row; the seed concerns the fakes alone, and None takes a new one each time."""
-    if not (isinstance(count, int) and count >= 1):
-        raise ValueError(f"count = {count!r} must be a whole number of at least 1.")
+    count = plain(count)
+    if not is_whole(count):
+        raise ValueError(f"count = {shown(count)} must be a whole number of at least 1.")
     latent = layers[0]["weights"].shape[0]
     noise = jax.random.normal(new_key(seed), (count, latent))
     return np.asarray(jax.vmap(lambda z: generate(layers, z))(noise))

@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gossamer.values import is_whole, plain
+
 PyTree = Any
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 _GAINS = {"relu": 2.0**0.5, "tanh": 1.0}
@@ -69,6 +71,7 @@ def init_mlp(
     The last layer is zero, so that every record has the same outputs at first, and the first gradients are about
     the records and not about the starting point.
     """
+    hidden = layer_sizes("hidden", hidden)
     sizes = (inputs, *hidden)
     keys = jax.random.split(key, len(sizes))
     layers = [
@@ -76,3 +79,14 @@ def init_mlp(
         for k, m, k_out in zip(keys, sizes, hidden, strict=False)
     ]
     return (*layers, {"weights": jnp.zeros((sizes[-1], outputs)), "bias": jnp.zeros(outputs)})
+
+
+def layer_sizes(name: str, given: Any) -> tuple[int, ...]:
+    """Return the sizes of hidden layers that an argument of this name holds, or refuse what are none."""
+    sizes = plain(given.tolist() if hasattr(given, "tolist") else given)
+    if not (isinstance(sizes, tuple) and all(map(is_whole, sizes))):
+        raise ValueError(
+            f"{name} = {sizes!r} must be a tuple of whole numbers of at least 1, one for each hidden layer, such as "
+            f"{f'({sizes},)' if is_whole(sizes) else '(64, 32)'}; () is a linear model."
+        )
+    return sizes

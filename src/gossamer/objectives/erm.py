@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from gossamer import geometry
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping.linear import LinearLoss
+from gossamer.values import shown
 
 PyTree = Any
 
@@ -30,6 +31,16 @@ class ERM(Problem):
     constraint: geometry.Constraint | None = None
 
     def __post_init__(self):
+        if not callable(self.loss):
+            raise TypeError(
+                f"loss = {shown(self.loss)} must be a function loss(params, record) of ONE record, such as "
+                "gs.objectives.logistic."
+            )
+        penalty: Any = self.regularizer
+        if isinstance(penalty, type) or not (hasattr(penalty, "prox") and hasattr(penalty, "value")):
+            raise TypeError(
+                f"regularizer = {shown(penalty)} must be a penalty such as gs.L2(strength); for none leave it out."
+            )
         geometry.check(self.regularizer, self.constraint)
 
     def prox(self, params: PyTree, step: jax.Array | float) -> PyTree:
@@ -69,7 +80,8 @@ class _SmoothedHinge:
     width: float
 
     def __call__(self, score: jax.Array, target: jax.Array) -> jax.Array:
-        shortfall = 1.0 - (2.0 * target - 1.0) * score
+        # A target beyond 0 and 1 would multiply slope and curvature, which are promised for every target.
+        shortfall = 1.0 - jnp.where(target > 0.5, score, -score)
         inside = jnp.clip(shortfall, 0.0, self.width)
         return inside * (shortfall - 0.5 * inside) / self.width
 

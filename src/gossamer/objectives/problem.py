@@ -9,6 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gossamer.values import listed, outline
+
 PyTree = Any
 
 
@@ -43,13 +45,27 @@ class Problem:
         return dataclasses.replace(self, loss=Bound.of(self.loss, constants))  # type: ignore[type-var]
 
     def check(self, params: PyTree, record: PyTree) -> None:
-        """Refuse a loss that does not return one float; `record` holds the shapes of one."""
-        value = jax.eval_shape(self.record_loss, params, record)
+        """Refuse a loss that fails, or does not return one float; `record` holds the shapes of one."""
+        try:
+            value = jax.eval_shape(self.record_loss, params, record)
+        except Exception as error:  # whatever a loss says of shapes that it was not written for; it met no record yet
+            told = str(error).partition("\n")[0].rstrip(".")
+            raise ValueError(
+                f"loss(params, record) failed for one record ({type(error).__name__}: {told}). It met "
+                f"{_shapes('init', params)} and {_shapes('record', record)}. Start from an init of the shapes that the "
+                "loss expects for such records."
+            ) from error
         if not (hasattr(value, "shape") and value.shape == () and jnp.issubdtype(value.dtype, jnp.floating)):
             raise ValueError(
                 f"loss(params, record) returned {value} for one record; it must return one float. A loss written for a "
                 "batch, or one without a mean over its outputs, looks like this."
             )
+
+
+def _shapes(name: str, tree: PyTree) -> str:
+    """Return the shape of every array of a tree, by its name."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return listed([f"{name}{jax.tree_util.keystr(path)}: {outline(leaf)}" for path, leaf in leaves])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Values as configurations keep them, and as messages show them.
+
+A configuration keeps Python's own numbers and tuples: they hash, they compare, and certificates hold them as JSON.
+A message never shows what may hold records: arguments that were exchanged by mistake bring the table where a number or
+a method belongs.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_MOST = 8
+
+
+def plain(value: Any) -> Any:
+    """Return numbers of NumPy and JAX as Python's own, and lists as tuples; anything else as it is."""
+    if type(value) in (list, tuple):
+        return tuple(map(plain, value))
+    is_scalar = getattr(value, "shape", None) == () and getattr(value.dtype, "kind", None) in ("b", "i", "u", "f")
+    return value.item() if is_scalar else value
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a plain value is a number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: Any, least: int = 1) -> bool:
+    """Return whether a plain value is a whole number of at least `least`; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: names and single numbers as they are, and of all else only types and shapes."""
+    single = value is None or isinstance(value, str | bool | int | float | np.generic)
+    return repr(value) if single else outline(value)
+
+
+def outline(value: Any) -> str:
+    """Return the type of a value, and its shape if it has one, such as float32[50, 3]."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(getattr(value, "shape", None), tuple):
+        return f"{getattr(value, 'dtype', type(value).__name__)}{list(value.shape)}"
+    if isinstance(value, list | tuple):
+        inner = listed([outline(part) for part in value[:_MOST]], len(value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return type(value).__name__
+
+
+def listed(parts: list[str], count: int | None = None) -> str:
+    """Return the first few of `count` parts, or of all, as one text."""
+    count = len(parts) if count is None else count
+    return ", ".join(parts[:_MOST]) + (f" and {count - _MOST} more" if count > _MOST else "")
