@@ -145,8 +145,8 @@ def _risk_of(problem: Any, row_norm: float, intercept: bool) -> tuple[LinearLoss
     """Return the fields of the risk, or refuse a problem that has no bound on what one record can do."""
     if not (isinstance(problem, ERM) and isinstance(problem.loss, LinearLoss)):
         raise TypeError(
-            f"problem = {shown(problem)} must be a gs.ERM with a LinearLoss such as gs.objectives.logistic: these methods "
-            "perturb the minimiser of a linear model's risk. Iterative methods such as gs.methods.GD take any loss."
+            f"problem = {shown(problem)} must be a gs.ERM with a LinearLoss such as gs.objectives.logistic: these "
+            "methods perturb the minimiser of a linear model's risk. Iterative ones, as gs.methods.GD, take any loss."
         )
     loss, ridge = problem.loss, problem.regularizer
     if loss.lipschitz is None:
