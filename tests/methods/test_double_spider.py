@@ -96,7 +96,7 @@ def test_a_hostile_record_moves_the_step_by_no_more_than_its_clip(hostile):
         (lambda: DoubleSpider(clip_dual=0.0), "clip_dual = 0.0 must be a finite number above 0"),
         (lambda: DoubleSpider(smoothness_mixed=-1.0), "smoothness_mixed = -1.0 must be"),
         (lambda: DoubleSpider(longest_step=0.0), "longest_step = 0.0 must be above 0"),
-        (lambda: DoubleSpider(learning_rate_dual=0.0), "learning_rate_dual = 0.0 must be above 0"),
+        (lambda: DoubleSpider(learning_rate_dual=0.0), "learning_rate_dual = 0.0 must be a finite number above 0"),
         (lambda: DoubleSpider(batch_size=11).schedule(10), "batch_size = 11 exceeds n = 10"),
     ],
 )

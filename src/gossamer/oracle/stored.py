@@ -161,10 +161,10 @@ class _OnDisk:
         distinct, where = np.unique(places, return_inverse=True)  # the padding of a sample is one row again and again
         file, size = self._file, self._size
         offsets = (self._first + size * distinct.astype(np.int64)).tolist()
-        begun = time.monotonic()
         if self._slow:  # the disk fetches all rows at the same time
             for offset in offsets:
                 os.posix_fadvise(file, offset, size, os.POSIX_FADV_WILLNEED)
+        begun = time.monotonic()  # asking takes time too, and must not keep itself alive when the disk is done
         content = b"".join([os.pread(file, size, offset) for offset in offsets])
         self._slow = _CAN_ADVISE and time.monotonic() - begun > _SLOW_ROW * len(offsets)
         return self._array(content, len(offsets))[where]
