@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from testkit.shortened import Shortened
 
 import gossamer as gs
 from gossamer.learn import PrivateAUCClassifier
@@ -20,7 +21,7 @@ Y = (X @ np.array([1.0, -2.0, 0.5]) + RNG.normal(size=2000) > 3.0).astype(int)
 
 
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, random_state=0, method=QUICK)])
+@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, random_state=0, method=Shortened())])
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

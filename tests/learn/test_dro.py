@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from testkit.shortened import Shortened
 
 import gossamer as gs
 from gossamer.learn import PrivateDROClassifier, PrivateLogisticRegression
@@ -17,7 +18,7 @@ PAIR = ["many", "few"]
 
 
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateDROClassifier(random_state=0, method=QUICK)])
+@parametrize_with_checks([PrivateDROClassifier(random_state=0, method=Shortened())])
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

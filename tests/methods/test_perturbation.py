@@ -238,7 +238,7 @@ TABLE = logistic_table(50)
 @pytest.mark.parametrize(
     ("problem", "error", "message"),
     [
-        (gs.ERM(lambda w, z: 0.0, regularizer=gs.L2(1.0)), TypeError, "LinearLoss.*gs.methods.GD take any loss"),
+        (gs.ERM(lambda w, z: 0.0, regularizer=gs.L2(1.0)), TypeError, "LinearLoss.*gs.methods.GD, take any loss"),
         ("problem", TypeError, "must be a gs.ERM"),
         (ridge(loss=squared), ValueError, "lipschitz = None.*huber"),
         (ridge(loss=softmax), ValueError, "several scores"),
