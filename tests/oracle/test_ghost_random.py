@@ -41,7 +41,7 @@ def parameters(numbers):
 LAYER = st.tuples(st.sampled_from(sorted(LAYERS)), st.sampled_from(sorted(ACTIVATIONS)))
 
 
-@settings(max_examples=7, deadline=None, derandomize=True)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(LAYERS)), st.sampled_from(sorted(ACTIVATIONS))), min_size=1, max_size=4)
 )
