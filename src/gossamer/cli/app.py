@@ -2,6 +2,7 @@
 
 import errno
 import os
+from typing import Any
 
 import typer
 
@@ -27,7 +28,7 @@ for command in (fit, predict, schema, audit, plan, verify, report, reproduce, be
 app.add_typer(budget.app, name="budget")
 
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_UsageError: Any = typer.BadParameter.__mro__[1]
 """What every mistake in the words of a command is; typer does not name it."""
 _REASONS = {
     errno.ENOENT: "does not exist. Check the path.",
@@ -47,7 +48,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+        message = " ".join(error.format_message().split())
         if message:  # else help was shown, since there were no words at all
             typer.echo(f"gossamer: {message.rstrip('.')}. See --help.", err=True)
         raise SystemExit(2) from None

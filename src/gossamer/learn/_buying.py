@@ -64,7 +64,8 @@ def compose(name: str, bought: Certificate, training: Certificate, whole: Budget
     """Return one certificate for both: their ε and δ add up to the whole, and it has both schedules to be verified."""
     (query,) = bought.schedule
     queries = (dataclasses.replace(query, name=name), *training.schedule)
-    told = f"The loss and the method were set by the private answer {name!r} besides: its cost is in this guarantee."
+    kind, worth = ("private", "its cost is in this guarantee") if whole.is_private else ("exact", "it is NOT private")
+    told = f"The loss and the method were set by the {kind} answer {name!r} besides: {worth}."
     return dataclasses.replace(
         training,
         epsilon=float(whole.epsilon),
