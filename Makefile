@@ -4,16 +4,25 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS_STAMP := .venv/.installed-docs
 WORKERS ?= 2
+TESTS := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test lint docs bench setup clean
+.PHONY: demo quick test deep lint docs bench setup clean
 
 demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/gossamer fit --out demo
 	@echo "open demo/report.html in a browser"
 
+# The three rings of tests; CONTRIBUTING.md says which test belongs where. A ring in which pytest finds no test fails.
+quick: $(STAMP)
+	$(TESTS) -m "not slow and not deep"
+
 test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(TESTS) -m "not deep"
+
+deep: $(STAMP)
+	$(TESTS) -m "deep and not hostile"
+	XLA_FLAGS=--xla_force_host_platform_device_count=8 $(TESTS) -m hostile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 import gossamer as gs
-from gossamer import accounting
-from gossamer.budget import Neighbors
+from gossamer.privacy import accounting
+from gossamer.privacy.budget import Neighbors
 
 DELTA = 1e-6
 MOST_SECONDS, MOST_MEGABYTES = 30.0, 2048.0
@@ -59,7 +59,7 @@ class Cost:
 
 
 def measure(schedule: str, epsilon: float, neighbors: Neighbors) -> Cost:
-    queries = (gs.Query(f"q{i}", count, rate) for i, (count, rate) in enumerate(SCHEDULES[schedule]))
+    queries = (gs.Query(f"q{i}", count, gs.Poisson(rate)) for i, (count, rate) in enumerate(SCHEDULES[schedule]))
     budget = gs.Budget(epsilon, DELTA, neighbors=neighbors)
     begun, cpu = time.perf_counter(), time.process_time()
     try:

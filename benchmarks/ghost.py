@@ -170,7 +170,7 @@ def methods(case: Case) -> dict[str, Callable[..., Any]]:
         return ghost.clipped_gradient(case.loss, params, batch, mask, CLIP)
 
     def ghost_difference(params: Any, other: Any, batch: Any) -> Any:
-        return ghost.clipped_difference(case.loss, params, other, batch, mask, CLIP)
+        return ghost.clipped_difference(case.loss, params, other, batch, mask, clip=CLIP)
 
     def per_record(gradients: Any) -> Any:
         norms = jnp.sqrt(sum(jnp.sum(g.reshape(size, -1) ** 2, axis=1) for g in jax.tree.leaves(gradients)))

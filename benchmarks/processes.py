@@ -30,10 +30,8 @@ def measure(process: int, count: int, address: str, batch: int, features: int) -
     from jax.sharding import Mesh
 
     import gossamer as gs
-    from gossamer import loop, processes
-    from gossamer.oracle.records import place
+    from gossamer.engine.opening import open_run
     from gossamer.oracle.shards import local_rows
-    from gossamer.solving import make_door
 
     if count > 1:
         jax.distributed.initialize(address, count, process)
@@ -41,22 +39,14 @@ def measure(process: int, count: int, address: str, batch: int, features: int) -
     here = local_rows(ROWS, mesh) if mesh else slice(0, ROWS)
     numbers = np.random.default_rng(process)
     X = numbers.standard_normal((here.stop - here.start, features), np.float32) / np.sqrt(features, dtype=np.float32)
-    records = place((X, (X[:, 0] > 0).astype(np.float32)), mesh)
     method = gs.methods.SGD(steps=(ROUNDS + 1) * STEPS, batch_size=batch)
     problem, init = gs.ERM(gs.objectives.logistic), {"weights": jnp.zeros(features), "intercept": jnp.zeros(())}
     planned = gs.plan(method, ROWS, gs.Budget(np.inf, 1e-6))
-    door, keys = make_door(planned, records=records), loop.split(jax.random.key(0))
-    carry = loop.start(method, problem, init, door, keys.output)
-    if mesh is None:
-        secrets = loop.make_secrets(door, records.data, planned.noise(), keys)
-    else:
-        keys, noise, carry = processes.on_mesh((keys, planned.noise(), carry), mesh)
-        secrets = loop.make_sharded_secrets(door, records.data, noise, keys, mesh)
-    times = []
+    run = open_run(planned, problem, (X, (X[:, 0] > 0).astype(np.float32)), init=init, key=jax.random.key(0), mesh=mesh)
+    carry, times = run.start, []
     for stop in range(STEPS, method.steps + 1, STEPS):
-        step = processes.on_mesh(np.int32(stop), mesh)
         begun = time.perf_counter()
-        carry = jax.block_until_ready(loop.advance(method, problem, door, secrets, carry, step, mesh))
+        carry = run.advance(carry, stop)
         times.append((time.perf_counter() - begun) / STEPS)
     return min(times[1:])
 

@@ -2,8 +2,8 @@
 
 Both should be nearly flat: the sampler's work depends on the batch, and on n only by the number of digits of a gap. The
 step (logistic regression, 10 features) also gathers its rows, and these come from farther memory in a larger table.
-Draws are timed in one compiled loop, steps by `gossamer.loop.advance`, the loop that `gs.solve` compiles; the sizes
-take turns, and the least and the median of the rounds are printed.
+Draws are timed in one compiled loop, steps by `gossamer.engine.loop.advance`, the loop that `gs.solve` compiles; the
+sizes take turns, and the least and the median of the rounds are printed.
 
     python benchmarks/sampling.py
 """
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gossamer as gs
-from gossamer.bench import BATCH, Run, draws, in_turns, private_run, random_table
+from gossamer.engine.bench import BATCH, Run, draws, in_turns, private_run, random_table
 
 SIZES = (10**4, 10**5, 10**6, 10**7)
 FEATURES, STEPS, ROUNDS = 10, 2_000, 9

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gossamer as gs
-from gossamer.bench import Run, plain_run
+from gossamer.engine.bench import Run, plain_run
 
 ROWS, FEATURES, BATCH = 200_000, 54, 256
 STEPS, ROUNDS = 5_000, 5

@@ -59,9 +59,8 @@ def measure(folder: Path, on_disk: bool) -> dict[str, float]:
     import jax.numpy as jnp
 
     import gossamer as gs
-    from gossamer import loop
+    from gossamer.engine.opening import open_run
     from gossamer.oracle.records import Records, Shards, Store
-    from gossamer.solving import make_door
 
     table: Any = tuple(np.load(folder / name, mmap_mode="r" if on_disk else None) for name in ("X.npy", "y.npy"))
     n = len(table[0])
@@ -77,13 +76,11 @@ def measure(folder: Path, on_disk: bool) -> dict[str, float]:
 
     def timed(method: Any, first: int, last: int, before: Any = lambda: None) -> float:
         planned = gs.plan(method, n, gs.Budget(1.0, 1e-8))
-        door, keys = make_door(planned, records=records), loop.split(jax.random.key(0))
-        secrets = loop.make_secrets(door, records.data, planned.noise(), keys)
-        carry = loop.start(method, problem, init, door, keys.output)
-        carry = jax.block_until_ready(loop.advance(method, problem, door, secrets, carry, jnp.int32(first)))
+        run = open_run(planned, problem, records, init=init, key=jax.random.key(0))
+        carry = run.advance(run.start, first)
         before()
         begun = time.perf_counter()
-        jax.block_until_ready(loop.advance(method, problem, door, secrets, carry, jnp.int32(last)))
+        run.advance(carry, last)
         return (time.perf_counter() - begun) / (last - first)
 
     if on_disk:

@@ -1,8 +1,15 @@
 """Set up for all tests.
 
+Every test is in one of three rings, by its marker:
+
+* none: `make quick` runs it, and so does `make test`;
+* `slow`: `make test` runs it;
+* `deep`: only `make deep` runs it.
+
 LLVM's optimisations are off: the programs here are small and run briefly, so that compiling them is most of their cost.
-(What they may do to rounding is tested with them on: oracle/test_hostile_contributions.py.)
-XLA's own passes are not touched, nor is what users run. The processor plays eight devices for tests of sharding.
+XLA's own passes are not touched. But optimisations round differently, and users' programs have them: `make deep` runs
+the tests marked `hostile` again, with XLA_FLAGS that leave them on.
+The processor plays eight devices for tests of sharding.
 """
 
 import os

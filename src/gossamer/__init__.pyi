@@ -1,18 +1,30 @@
-from . import audit, diagnostics, geometry, learn, methods, objectives
-from .accounting import AccountingError
-from .budget import Budget
-from .certificate import Certificate
-from .checkpoints import Checkpoints
-from .exceptions import DivergedError, LostProcessError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
+from . import audit, geometry, learn, methods, objectives
+from .base.exceptions import (
+    AccountingError,
+    DivergedError,
+    LostProcessError,
+    OverspentError,
+    PrivacyLeakWarning,
+    WeakGuaranteeWarning,
+)
+from .engine import diagnostics
+from .engine.checkpoints import Checkpoints
+from .engine.solving import Result, solve
 from .geometry import L1, L2, Box, ElasticNet, GroupLasso, L1Ball, L2Ball, Simplex
 from .objectives import DRO, ERM, KL, BlackBox, ChiSquare, CressieRead, GroupDRO, KLCVaR, Minimax
 from .oracle import Difference, Gradient, Joint, Value
 from .oracle.clipping import clipped_difference, clipped_sum
 from .oracle.clipping.ghost import explain_clipping
+from .oracle.locality import trusted
 from .oracle.shards import local_rows
-from .planning import Plan, plan
-from .schedule import Query, Schedule
-from .solving import Result, solve
+from .privacy.budget import Budget
+from .privacy.budget_file import BudgetFile
+from .privacy.certificate import Certificate
+from .privacy.planning import Plan, plan
+from .privacy.sampling import All, Blocks, Poisson
+from .privacy.schedule import Query, Schedule
+
+__version__: str
 
 __all__ = [
     "DRO",
@@ -21,9 +33,12 @@ __all__ = [
     "L1",
     "L2",
     "AccountingError",
+    "All",
     "BlackBox",
+    "Blocks",
     "Box",
     "Budget",
+    "BudgetFile",
     "Certificate",
     "Checkpoints",
     "ChiSquare",
@@ -42,6 +57,7 @@ __all__ = [
     "Minimax",
     "OverspentError",
     "Plan",
+    "Poisson",
     "PrivacyLeakWarning",
     "Query",
     "Result",
@@ -61,4 +77,5 @@ __all__ = [
     "objectives",
     "plan",
     "solve",
+    "trusted",
 ]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
+from testkit.rings import deep_but
 from testkit.twins import QuietOracle
 
 import gossamer as gs
@@ -28,7 +29,8 @@ def minus_dot(x, z):
     return -jnp.dot(x, z)
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "add_remove"))
 def test_one_noisy_sum_of_unit_vectors(neighbors):
     """Each record is a coordinate of its own: n·x_i is N(1, σ²) or N(0, σ²), and the loss −x_i is the best statistic.
 
@@ -49,6 +51,7 @@ def test_one_noisy_sum_of_unit_vectors(neighbors):
         assert auc.high < report.scheduled.auc
 
 
+@pytest.mark.slow
 def test_where_an_attack_reaches_the_limit_seven_tenths_of_the_noise_are_caught():
     """Φ(1/(0.7σ√2)) = 0.757 instead of 0.688, with intervals of ±0.02; the honest twin is above."""
     budget = gs.Budget(2.0, 1e-3, "add_remove")
@@ -77,7 +80,8 @@ def attack(epsilon, neighbors="replace_one", table=TABLE, **options):
     return gs.audit.membership_inference(LOGISTIC, table, METHOD, budget, START, confidence=confidence, **options)
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 def test_without_noise_the_attacks_succeed(neighbors):
     """And where no promise is made, none is broken."""
     report = attack(math.inf, neighbors)
@@ -88,8 +92,9 @@ def test_without_noise_the_attacks_succeed(neighbors):
     assert (report.certified.auc, report.scheduled.auc) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", [Oracle, NoiselessOracle])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", deep_but([0.5, 2.0], 2.0))
 def test_noise_keeps_the_promise_and_its_absence_breaks_it(epsilon, oracle):
     report = attack(epsilon, oracle=oracle)
     assert bool(report) == (oracle is Oracle), str(report)
@@ -98,6 +103,7 @@ def test_noise_keeps_the_promise_and_its_absence_breaks_it(epsilon, oracle):
     assert broken == ([] if oracle is Oracle else ["loss", "confidence", "lira"])
 
 
+@pytest.mark.deep
 def test_a_minimax_problem_and_a_score_of_ones_own():
     """x is learned, y is not; the score is the loss turned round, which finds what the loss finds, the wrong way."""
     problem = gs.Minimax(lambda x, y, z: gs.objectives.logistic(x, z) - y**2, constraint_y=gs.Box(-1.0, 1.0))
@@ -119,6 +125,7 @@ def test_a_minimax_problem_and_a_score_of_ones_own():
     assert "limit by the schedule" in str(report)
 
 
+@pytest.mark.slow
 def test_the_likelihood_ratio_finds_what_a_common_threshold_cannot():
     """Records with levels and effects of their own: fitted to each, the ratio is nearly optimal.
 
@@ -144,6 +151,7 @@ def test_the_likelihood_ratio_finds_what_a_common_threshold_cannot():
     assert common.high < found[1.0].low
 
 
+@pytest.mark.slow
 def test_bad_input_is_named():
     budget = gs.Budget(1.0, 1e-3)
     with pytest.raises(ValueError, match="models = 10 must be a multiple of 4 of at least 16"):

@@ -13,6 +13,7 @@ from gossamer.cli import app
 RUN = CliRunner()
 
 
+@pytest.mark.slow
 def test_fit_shows_accuracy_auc_and_the_certificate(tmp_path):
     path = tmp_path / "certificate.json"
     out = RUN.invoke(app, ["fit", "--epsilon", "2", "--seed", "0", "--certificate", str(path)])
@@ -35,8 +36,6 @@ def test_fit_shows_accuracy_auc_and_the_certificate(tmp_path):
     [
         (["plan", "--n", "100", "--method", "SGD"], "batch_size = 256 exceeds n = 100"),
         (["plan", "--n", "1000", "--epsilon", "-1"], "epsilon = -1.0 must be a number above 0"),
-        (["verify", "missing.json"], "missing.json does not exist. Name a certificate.json"),
-        (["verify", "{table}"], "table.csv is no certificate, or a broken one"),
         (["report", "{table}"], "table.csv is not a finished run"),
         (["fit", "-", "--target", "ill", "--out", "run"], "is read from a file, not from standard input"),
         (["plan", "--n", "3"], "n = 3 must be at least 10"),
@@ -47,7 +46,7 @@ def test_fit_shows_accuracy_auc_and_the_certificate(tmp_path):
             "table.csv is a file where a folder is needed",
         ),
         (["fit", "--epsilon", "1,0", "--json"], "Invalid value for '--epsilon'"),
-        (["fit", "--objective", "aucc"], "'aucc' is not one of 'logistic', 'auc'"),
+        (["fit", "--objective", "aucc"], "'aucc' is not one of 'logistic', 'linear', 'auc'"),
         (["fly"], "No such command 'fly'"),
         (["budget", "init", "--epsilon", "1", "--delta", "1e-6"], "Missing option '--data'"),
         (["budget", "init", "--epsilon", "1", "--delta", "1e-6", "--data", "no.csv"], "no.csv does not exist. Check"),

@@ -30,6 +30,7 @@ def run(tmp_path):
     return shutil.copytree(finished_run() / "run", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_an_honest_run_stands(run):
     """300 runs show some of ε = 2, and no more than it."""
     shown = gossamer("audit", run, "--runs", "300", "--json")
@@ -44,6 +45,7 @@ def test_an_honest_run_stands(run):
     assert "by a canary" in shown.stderr
 
 
+@pytest.mark.slow
 def test_too_little_noise_is_caught_by_the_canary(run, monkeypatch):
     """The same command, on an oracle with a tenth of the noise; about a table of one's own it says what is secret."""
     attack = functools.partial(auditing.audit.empirical_epsilon, oracle=NearlySilent)
@@ -54,6 +56,7 @@ def test_too_little_noise_is_caught_by_the_canary(run, monkeypatch):
     assert "these figures are NOT private" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_certificate_that_claims_too_little_is_caught(run, monkeypatch):
     path = run / "certificate.json"
     content = json.loads(path.read_text())

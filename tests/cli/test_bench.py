@@ -2,14 +2,16 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
-from gossamer import bench
 from gossamer.cli import app
+from gossamer.engine import bench
 
 RUN = CliRunner()
 
 
+@pytest.mark.slow
 def test_quick_measures_real_steps_and_both_prints_say_so(monkeypatch):
     out = RUN.invoke(app, ["bench", "--quick", "--json"])
     assert out.exit_code == 0, out.output

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from gossamer.budget_file import BudgetFile
 from gossamer.cli import app
 from gossamer.cli.budget import _floor
+from gossamer.privacy.budget_file import BudgetFile
 
 RUN = CliRunner()
 

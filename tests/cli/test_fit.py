@@ -7,12 +7,14 @@ import resource
 from pathlib import Path
 
 import pytest
+from testkit.rings import deep_but
 from testkit.run_folders import QUICK, SCHEMA, finished_run, gossamer, write_inputs, write_table
 
-from gossamer import atomic
-from gossamer.budget_file import BudgetFile
-from gossamer.checkpoints import Checkpoints
-from gossamer.exceptions import DivergedError
+from gossamer.base import atomic
+from gossamer.base.exceptions import DivergedError
+from gossamer.base.leak import Leak
+from gossamer.engine.checkpoints import Checkpoints
+from gossamer.privacy.budget_file import BudgetFile
 from gossamer.runs.auditing import attack_canary, attack_members
 from gossamer.runs.folder import FILES, load, load_certificate
 from gossamer.runs.predicting import score_table
@@ -32,8 +34,9 @@ OBJECTIVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", deep_but(OBJECTIVES, "auc"))
 def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, objective):
     """Canaries and membership inference work through the run's own problem and method, made again from its folder."""
     table, schema = inputs
@@ -63,7 +66,7 @@ def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, obj
     # In the schema's order, which is not that of the alphabet: scores are for the last, the older patients.
     assert loaded.model.classes_.tolist() == ["no", "=yes"]
     records = read_table(table)
-    assert score_table(loaded.model, loaded.schema.encode(records), loaded.schema.labels(records)).auc > 0.6
+    assert score_table(loaded.model, loaded.schema.encode(records), loaded.schema.labels(records))["auc"] > 0.6
     certificate = load_certificate(out)
     assert certificate.verify()
     bought = {"auc": ["share of positives"], "worst-group": ["shares of groups"]}.get(objective, [])
@@ -76,6 +79,7 @@ def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, obj
     assert members.records == 120
 
 
+@pytest.mark.slow
 def test_the_default_objective_and_a_table_to_test_with(inputs, tmp_path):
     table, schema = inputs
     shown = gossamer("fit", table, "--schema", schema, "--out", tmp_path / "run", "--test", table, *QUICK)
@@ -88,22 +92,24 @@ def test_the_default_objective_and_a_table_to_test_with(inputs, tmp_path):
         assert (tmp_path / "run" / name).read_bytes() == (again / name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
 def test_what_is_not_declared_is_read_from_the_data_and_said_everywhere(inputs, tmp_path):
     table, _ = inputs
     out = tmp_path / "run"
     flags = ("--bounds", "age=0:100", "--classes", "no|=yes", "--ignore", "ward")
     shown = gossamer("fit", table, "--target", "ill", "--out", out, *flags, *QUICK, "--json")
-    assert json.loads(gossamer("verify", out, "--json").stdout)["leaks"] == json.loads(shown.stdout)["leaks"]
-    assert "holds, but 1 of its assumptions is NOT MET: recomputed" in gossamer("verify", out).stdout
+    assert json.loads(gossamer("verify", out, "--json", code=2).stdout)["leaks"] == json.loads(shown.stdout)["leaks"]
+    assert "holds, but 1 of its assumptions is NOT MET: recomputed" in gossamer("verify", out, code=2).stdout
     assert "gossamer: warning: 1 of the schema's declarations were read from the data" in shown.stderr
     (leak,) = json.loads(shown.stdout)["leaks"]
     assert leak.startswith("NOT MET: the declaration of column 'bill'")
     assert leak in load_certificate(out).assumptions
-    assert json.loads((out / "pipeline.json").read_text())["schema"]["leaks"] == [leak]
+    assert load_certificate(out).leaks == (Leak("bill", "upper bound", "column"),)
     assert "READ FROM THE DATA" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_parquet_is_a_table_too(inputs, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     from pyarrow import csv
@@ -158,7 +164,7 @@ MISTAKES = {
     ),
     "a method for another problem": (
         "{table} --schema {schema} --objective auc --method GD --out {out}",
-        "GD cannot solve a problem of type Minimax. These can: SGDA",
+        "'GD' cannot train for objective = 'auc'. Leave it out, or take one of SGDA",
     ),
     "an option of another method": (
         "{table} --schema {schema} --method GD --batch-size 5 --out {out}",
@@ -188,6 +194,35 @@ MISTAKES = {
         "1 of 12 rows have no value",
     ),
     "one class": ("{one} --target ill --out {out}", "fewer than two different values"),
+    "classes of a number": (
+        "{numbers} --target ill --out {out}",
+        "more than 50 different values, so it cannot be the target. Name a column of classes, or make classes of it "
+        "first (such as 'low' and 'high'); or predict the number itself: --objective linear",
+    ),
+    "a number of classes": (
+        "{table} --schema {schema} --objective linear --out {out}",
+        "objective = 'linear' predicts a number, and target 'ill' has classes: 'no', '=yes'",
+    ),
+    "a number of words": (
+        "{table} --target ward --objective linear --out {out}",
+        "column 'ward' has values that are not numbers",
+    ),
+    "a word among numbers": (
+        "{wrong} --target age --target-range 0:100 --bounds bill=0:9 --objective linear --out {out}",
+        "line 3: column 'age' is declared as a number and has something else there",
+    ),
+    "classes for a range": (
+        "{table} --target age --target-range 0:100 --out {out}",
+        "objective = 'logistic' predicts classes, and target 'age' is a number. Train for 'linear'",
+    ),
+    "a range of one number": (
+        "{table} --target age --target-range 7 --objective linear --out {out}",
+        "--target-range 7 is not of the form LOW:HIGH",
+    ),
+    "a range upside down": (
+        "{table} --target age --target-range 7:3 --objective linear --out {out}",
+        "low = 7 must be below high = 3",
+    ),
 }
 
 
@@ -202,6 +237,7 @@ def places(tmp_path_factory):
         "unlabelled": "1,1,A,no\n1,1,A,\n" + "1,1,A,no\n" * 10,
         "one": "1,1,A,no\n2,1,A,no\n",
         "few": "1,1,A,no\n2,1,B,=yes\n",
+        "numbers": "".join(f"1,1,A,{i}.5\n" for i in range(60)),
     }
     groupless = [line for line in SCHEMA.splitlines() if not line.startswith("group")]
     (folder / "groupless.toml").write_text("\n".join(groupless))
@@ -225,6 +261,7 @@ def test_a_mistake_is_one_line_and_costs_nothing(places, tmp_path, name):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_table_of_one_declared_class_is_trained_on(inputs, tmp_path):
     """Who is in a table is secret; that nobody is ill there must not be an error message."""
     table, schema = inputs
@@ -246,6 +283,7 @@ def interrupted_at_the_second(self, identity, run, save=Checkpoints.save):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_and_a_full_disk_lose_nothing(inputs, tmp_path, monkeypatch):
     """Each ends with one line that names the remedy; resumed, all is as if it had never been, and was paid for once."""
     table, schema = inputs
@@ -279,6 +317,7 @@ def test_an_interrupted_run_and_a_full_disk_lose_nothing(inputs, tmp_path, monke
     assert len(BudgetFile(budget).entries()) == 1
 
 
+@pytest.mark.deep
 def test_how_often_a_run_saves_itself_and_what_a_diverged_one_leaves(inputs, tmp_path, monkeypatch):
     table, schema = inputs
     saved = []
@@ -310,6 +349,7 @@ def test_a_folder_without_room_costs_nothing(inputs, tmp_path):
     assert BudgetFile(tmp_path / "budget").entries() == []
 
 
+@pytest.mark.slow
 def test_semicolons_and_decimal_commas(inputs, tmp_path):
     """The same numbers written as in half of Europe give the same model, and the same predictions."""
     table, schema = inputs
@@ -329,6 +369,7 @@ def test_semicolons_and_decimal_commas(inputs, tmp_path):
     assert said == gossamer("predict", again / "run", again / "table.csv").stdout
 
 
+@pytest.mark.deep
 def test_without_a_table_it_is_a_demo(tmp_path):
     shown = gossamer("fit", "--out", tmp_path / "demo", "--seed", "0", "--steps", "4")
     assert "Private logistic regression on the breast-cancer table: 426 records." in shown.stdout
@@ -337,6 +378,7 @@ def test_without_a_table_it_is_a_demo(tmp_path):
     assert load(tmp_path / "demo").schema.leaks() == ()
 
 
+@pytest.mark.deep
 def test_a_large_table_needs_no_more_options(tmp_path):
     """Samples: the method and its settings by name."""
     table = write_table(tmp_path / "large.csv", 300)

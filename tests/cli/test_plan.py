@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gossamer as gs
-from gossamer.cli import app, shared
+from gossamer.cli import app
 
 RUN = CliRunner()
 
@@ -45,7 +45,7 @@ def test_the_text_says_the_same():
     text = call("--n", 2000, "--delta", "1e-6", "--method", "SGD", "--steps", 5, "--batch-size", 1500)
     for words in (
         "SGD: (1, 1e-06)-DP",
-        "5 × poisson, rate 0.75",
+        "5 times, of a Poisson sample at rate 0.75",
         "noise-to-signal",
         "7,500 gradients",
         "≤ ",
@@ -64,6 +64,7 @@ def test_the_text_says_the_same():
     [
         (["auc"], "SGDA", ["gradient"], 53),
         (["dro"], "DoubleSpider", ["dual", "gradient"], 51),
+        (["linear"], "GD", ["gradient"], 51),
         (["worst-group", "--groups", 4], "SGDA", ["gradient"], 51),
         (
             ["auc", "--method", "PrivateDiff", "--batch-size", 3000],
@@ -78,15 +79,16 @@ def test_other_objectives_take_their_own_method(options, method, queries, parame
     assert (content["method"], content["parameters"]) == (method, parameters)
     assert [query["name"] for query in content["schedule"]] == queries
     # Shares are bought with a twentieth.
-    assert content["training_epsilon"] == pytest.approx(2.0 if options[0] == "dro" else 1.9)
+    assert content["training_epsilon"] == pytest.approx(2.0 if options[0] in ("dro", "linear") else 1.9)
     if options == ["worst-group", "--groups", 4]:
         assert content["schedule"][0]["clip"] == "1 in x, 4 in y"
 
 
-@pytest.mark.parametrize("method", list(shared.MethodName))
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [method.__name__ for method in gs.methods.ALL])
 def test_every_method_can_be_planned(method):
     # Without privacy there is nothing to calibrate, which takes long for some.
-    content = as_json("--n", 60_000, "--method", method.value, "--epsilon", "inf")
+    content = as_json("--n", 60_000, "--method", method, "--epsilon", "inf")
     assert content["epsilon"] == "inf"
     assert content["evaluations"] > 0
     assert (content["seconds"] is None) == (method == "O2NC")
@@ -102,7 +104,8 @@ def test_every_method_can_be_planned(method):
         (["--n", 100, "--groups", 1], "groups = 1"),
         (["--n", 1000, "--epsilon", "-1"], "epsilon = -1.0"),
         (["--n", 1000, "--method", "GD", "--batch-size", 10], "GD has no batch_size"),
-        (["--n", 1000, "--objective", "auc", "--method", "GD"], "GD cannot solve .* SGDA"),
+        (["--n", 1000, "--objective", "auc", "--method", "GD"], "'GD' cannot train for .* SGDA"),
+        (["--n", 1000, "--method", "Adam"], "method = 'Adam' must be one of GD, SGD"),
     ],
 )
 def test_mistakes_are_explained(arguments, message):
@@ -110,6 +113,7 @@ def test_mistakes_are_explained(arguments, message):
         call(*arguments)
 
 
+@pytest.mark.slow
 def test_it_takes_less_than_five_seconds():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", "from gossamer.cli import main; main()", "plan", "--n", "60000", "--json"]

@@ -11,6 +11,7 @@ SOURCE = ROOT / "src"
 FILES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_examples_hold(path):
     module = importlib.import_module(".".join(path.relative_to(SOURCE).with_suffix("").parts))

@@ -18,6 +18,7 @@ from testkit.documents import (
     reader_folder,
     run_command,
 )
+from testkit.rings import deep_but
 
 from gossamer import datasets, experiments
 from gossamer.cli import app
@@ -30,8 +31,11 @@ INSTEAD = {
     "python benchmarks/run.py steps sampling": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py sampling": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py calibration": (None, "minutes, and wants an idle machine"),
-    "python examples/two_processes.py --process 0 --checkpoints run '&'": (None, "tests/test_processes.py runs it"),
-    "python examples/two_processes.py --process 1 --checkpoints run": (None, "tests/test_processes.py runs it"),
+    "python examples/two_processes.py --process 0 --checkpoints run '&'": (
+        None,
+        "tests/base/test_processes.py runs it",
+    ),
+    "python examples/two_processes.py --process 1 --checkpoints run": (None, "tests/base/test_processes.py runs it"),
     "python benchmarks/run.py stored": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py processes": (None, "minutes, and wants an idle machine"),
     "GOSSAMER_TORCH_PYTHON=ENV/bin/python python benchmarks/run.py steps": (None, "needs another environment"),
@@ -95,9 +99,12 @@ def made_up_adult(seed):
 
 
 RUNNABLE = [page for page in PAGES if blocks(page.read_text(encoding="utf-8")) and name(page) not in ELSEWHERE]
+SHORT = ["README.md", *(f"docs/{name}.md" for name in ("index", "quickstart", "certificate", "checkpoints", "wgan"))]
+"""Pages that a reader begins with, and those that take little time; the others train for longer."""
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=name)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", deep_but(RUNNABLE, *(page for page in RUNNABLE if name(page) in SHORT)), ids=name)
 def test_the_page_does_what_it_says(page, reader):
     if name(page) in TABLE_OF:
         made = next(each for each in blocks((ROOT / TABLE_OF[name(page)]).read_text()) if each.kind == "python")

@@ -5,6 +5,8 @@ import pytest
 from scipy import optimize, stats
 from testkit.documents import ROOT, carry_out, run_command
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def page():

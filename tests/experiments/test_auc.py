@@ -26,6 +26,7 @@ def out(data_dir, tmp_path_factory):
     return out
 
 
+@pytest.mark.deep
 def test_a_quick_run_writes_all_that_a_full_one_does(out):
     header, *rows = (out / "table.csv").read_text(encoding="utf-8").splitlines()
     assert header.startswith("data,method,neighbors,ε,rate ×,AUC")
@@ -37,6 +38,7 @@ def test_a_quick_run_writes_all_that_a_full_one_does(out):
         assert certificate.verify()
 
 
+@pytest.mark.deep
 def test_the_learning_rate_is_chosen_on_held_out_images(out, data_dir, monkeypatch):
     """Of the three runs on held-out images the best decides; without them nothing can be chosen."""
     monkeypatch.setattr(pictures, "HELD_OUT", 100)
@@ -46,6 +48,7 @@ def test_the_learning_rate_is_chosen_on_held_out_images(out, data_dir, monkeypat
     assert runs.factor(cell) == 2.0
 
 
+@pytest.mark.deep
 def test_finished_runs_are_not_repeated(out, data_dir, monkeypatch):
     before = (out / "table.md").read_text(encoding="utf-8")
     monkeypatch.setattr(pictures, "HELD_OUT", 100)
@@ -54,6 +57,7 @@ def test_finished_runs_are_not_repeated(out, data_dir, monkeypatch):
     assert (out / "table.md").read_text(encoding="utf-8") == before
 
 
+@pytest.mark.deep
 def test_a_run_with_other_settings_is_not_taken_from_the_cache(out, data_dir):
     """A changed learning rate, or another activation, must not be answered by the old score."""
     runs = auc.Areas(Settings(data_dir, out, quick=True))

@@ -18,6 +18,7 @@ def data_dir(tmp_path_factory):
     return write_images(tmp_path_factory.mktemp("data"))
 
 
+@pytest.mark.deep
 def test_a_quick_run_writes_all_that_a_full_one_does(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "HELD_OUT", 100)
     dro.main(Settings(data_dir, tmp_path, quick=True))
@@ -33,6 +34,7 @@ def test_a_quick_run_writes_all_that_a_full_one_does(data_dir, tmp_path, monkeyp
         assert certificate.verify()
 
 
+@pytest.mark.deep
 def test_a_quick_attack_writes_its_table(data_dir, tmp_path):
     mia.main(Settings(data_dir, tmp_path, quick=True))
     header, *rows = (tmp_path / "mia.csv").read_text(encoding="utf-8").splitlines()
@@ -41,6 +43,7 @@ def test_a_quick_attack_writes_its_table(data_dir, tmp_path):
     assert (tmp_path / "mia.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_measures_of_a_network_that_always_says_the_first_class():
     rng = np.random.default_rng(0)
     records = rng.normal(size=(40, 3)).astype(np.float32), (np.arange(40) % 4 == 0).astype(np.float32)

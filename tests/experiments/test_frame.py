@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer import experiments
-from gossamer.certificate import certify
 from gossamer.cli import app
 from gossamer.experiments import Settings, outputs
+from gossamer.privacy.certificate import certify
 
 RUN = CliRunner()
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer import trees
+from gossamer.base import trees
 from gossamer.experiments import Settings, minimax_rates
 from gossamer.experiments.sweep import iterates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [minimax_rates.APART, minimax_rates.COUPLED], ids=["apart", "coupled"])
 def test_the_gradient_of_phi_is_that_of_the_inner_maximum(problem):
     data = minimax_rates.table(50, np.random.default_rng(3))
@@ -28,6 +29,7 @@ def test_the_gradient_of_phi_is_that_of_the_inner_maximum(problem):
     np.testing.assert_allclose(minimax_rates.phi_gradient(problem, data, x), expected, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [minimax_rates.APART, minimax_rates.COUPLED], ids=["apart", "coupled"])
 def test_the_loss_is_as_smooth_and_as_concave_as_the_methods_are_told(problem):
     record = tuple(leaf[0] for leaf in minimax_rates.table(1, np.random.default_rng(0)))
@@ -63,6 +65,7 @@ def test_the_bootstrap_tells_slopes_apart_and_admits_when_it_cannot():
     assert high - low < 0.12
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("problem", [minimax_rates.APART, minimax_rates.COUPLED], ids=["apart", "coupled"])
 def test_no_gradient_of_a_record_is_clipped(problem):
     """At random points in x; y near the maximum, as it is in a run."""
@@ -79,6 +82,7 @@ def test_no_gradient_of_a_record_is_clipped(problem):
     assert in_y.max() <= minimax_rates.CLIP_Y
 
 
+@pytest.mark.deep
 def test_ten_times_the_records():
     """SGDA's promise is −1/2. PrivateDiff's −2/3 does not fit into the range; docs/minimax_rates has both.
 
@@ -88,6 +92,7 @@ def test_ten_times_the_records():
     assert -0.55 < math.log10(large.mean() / small.mean()) < -0.45
 
 
+@pytest.mark.deep
 def test_iterates_are_those_of_a_run():
     """The last of them is what `gs.solve` returns; the first is the start."""
     method = gs.methods.SGDA(steps=3, batch_size=20, ascent="public", output="last")
@@ -99,6 +104,7 @@ def test_iterates_are_those_of_a_run():
     jax.tree.map(np.testing.assert_array_equal, last, result.params)
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_table_and_a_figure(tmp_path, monkeypatch):
     """With norms that fall exactly as they should, so that the table must say so."""
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")

@@ -3,11 +3,13 @@
 import json
 
 import numpy as np
+import pytest
 
 import gossamer as gs
 from gossamer.experiments import Settings, sensing
 
 
+@pytest.mark.slow
 def test_a_measurement_has_unit_variance_and_one_matrix_explains_it():
     """The variance of 4000 squares of standard normals has a standard error of √(2/4000) = 0.022."""
     a, b = sensing.table(4_000, np.random.default_rng(0))
@@ -25,12 +27,13 @@ def test_the_printed_settings():
     assert set(methods) == set(sensing.PUBLISHED)
     for name, method in methods.items():
         first, *rest = method.schedule(400)
-        assert first.rate == 200 / 400
-        assert [query.rate for query in rest] == [50 / 400]
+        assert first.sampling.rate == 200 / 400
+        assert [query.sampling.rate for query in rest] == [50 / 400]
         assert first.count == 40, name
     assert methods["RGDA"].schedule(400)["difference"].count == 360
 
 
+@pytest.mark.slow
 def test_the_start_and_a_short_run():
     """At the start Φ is about ½ E b² = ½; two steps without noise, of length 0.2 each, lower it."""
     value, norm, smallest = sensing.outcome(None, sensing.BUDGET, 100, 0)
@@ -41,6 +44,7 @@ def test_the_start_and_a_short_run():
     assert after < value
 
 
+@pytest.mark.deep
 def test_the_command_writes_a_table_and_certificates(tmp_path, monkeypatch):
     few = {"RGDA": gs.methods.RGDA(steps=2, period=2, ascent="public", batch_size=50, refresh_batch_size=200)}
     monkeypatch.setattr(sensing, "methods", lambda n, steps: few)

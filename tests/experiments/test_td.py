@@ -15,6 +15,7 @@ def random_rows(count=400):
     return states, np.ones(count, np.float32), after, rng.integers(0, 2, size=count).astype(np.float32)
 
 
+@pytest.mark.deep
 def test_the_error_is_the_inner_maximum_of_the_game():
     rows = random_rows()
     theta, omega = td.start(4, jax.random.key(1))
@@ -52,6 +53,7 @@ def test_episodes_and_their_transitions_hold_the_same():
     assert not states[mask == 0].any()
 
 
+@pytest.mark.deep
 def test_the_command_writes_table_curves_and_certificates(tmp_path, monkeypatch):
     pytest.importorskip("gymnasium", reason="needs gossamer[rl]")
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")

@@ -24,6 +24,7 @@ def test_the_distance_of_shifted_images_is_known():
     assert ruler.distance(images[::-1] + shift) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.deep
 def test_a_fake_weighs_as_much_as_a_record():
     """Where fakes and records are the same images, clipped fakes leave the critic's gradient at zero; others do not."""
     size = wgan.Size((4,), (8,), batch_size=16)
@@ -44,6 +45,7 @@ def test_a_fake_weighs_as_much_as_a_record():
     assert left_over(unclipped) > 0.01
 
 
+@pytest.mark.slow
 def test_clipping_fakes_changes_neither_the_value_nor_the_generators_gradient():
     size = wgan.Size((4,), (8,), batch_size=16)
     critic, maker = wgan.start(size, jax.random.key(0))
@@ -63,6 +65,7 @@ def test_both_methods_differ_in_the_method_alone():
         assert one[name] == other[name]
 
 
+@pytest.mark.deep
 def test_the_command_writes_table_figures_certificates_and_a_generator(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")
     rng = np.random.default_rng(0)

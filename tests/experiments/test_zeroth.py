@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import gossamer as gs
 from gossamer.experiments import zeroth
@@ -20,6 +21,7 @@ def test_the_loss_is_as_steep_as_its_rows_are_long_and_zero_at_the_teacher():
     assert float(norms.max()) > 0.5
 
 
+@pytest.mark.deep
 def test_a_better_start_is_more_stationary(monkeypatch):
     """The measure can tell: without noise a run ends below where it began, and noise without bound does not."""
     monkeypatch.setattr(zeroth, "_TEST_ROWS", 500)
@@ -35,9 +37,9 @@ def test_a_better_start_is_more_stationary(monkeypatch):
 def test_methods_share_records_as_the_theorem_says():
     for n in zeroth.SIZES:
         method = zeroth.growing(n)
-        assert method.schedule(n)["difference"].block_rows(n) >= 1
+        assert method.schedule(n)["difference"].sampling.rows >= 1
     # K ∝ n^⅓: 50 times the records, 3.7 times the blocks.
     assert zeroth.growing(100_000).steps / zeroth.growing(2_000).steps == np.float64(32) / 9
     naive, ours = (zeroth.private(100, 288, reduced).schedule(100_000) for reduced in (False, True))
-    rows = [sum(q.count * q.block_rows(100_000) for q in schedule) for schedule in (naive, ours)]
+    rows = [sum(q.count * q.sampling.rows for q in schedule) for schedule in (naive, ours)]
     assert rows[0] == rows[1] <= 100_000

@@ -67,6 +67,7 @@ def minimise(penalty, constraint, tree, step):
     return convex.minimise(penalty, constraint, ravel_pytree(tree)[0], step, mask=mask, groups=groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("penalty", "constraint"), GOOD, ids=str)
 def test_prox_is_the_numerical_minimiser(penalty, constraint):
     check(penalty, constraint)

@@ -94,6 +94,7 @@ def test_a_point_inside_is_returned_bit_for_bit(constraint):
 ONE_OF_EACH = [L2Ball(1.0), L1Ball(1.0), Simplex(), Box(-0.25, 0.75)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", ONE_OF_EACH, ids=str)
 def test_a_tree_is_one_vector(constraint):
     tree = {

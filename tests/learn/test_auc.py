@@ -20,6 +20,7 @@ Y = (X @ np.array([1.0, -2.0, 0.5]) + RNG.normal(size=2000) > 3.0).astype(int)
 """About one positive in ten."""
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
 @parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, random_state=0, method=Shortened())])
 def test_scikit_learn_compatible(estimator, check):
@@ -32,7 +33,8 @@ def model(**options):
     return PrivateAUCClassifier(**{**given, **options})
 
 
-@pytest.mark.parametrize("hidden", [(), (8,)])
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden", [(), pytest.param((8,), marks=pytest.mark.deep)])
 def test_it_ranks_with_privacy(hidden):
     """At ε = 2, mean of 3 seeds; the true direction has 0.97, and labels drawn without it give 0.5."""
     areas = []
@@ -45,6 +47,7 @@ def test_it_ranks_with_privacy(hidden):
     assert roc_auc_score(Y, other.decision_function(X)) < 0.9
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_the_best_direction():
     """With ε = ∞ and Gaussian rows the best linear ranking is along the weights that made the labels."""
     fitted = model(epsilon=np.inf, method=gs.methods.SGDA(steps=300, learning_rate_x=10.0, batch_size=2000)).fit(X, Y)
@@ -53,6 +56,7 @@ def test_without_noise_it_is_the_best_direction():
     assert found @ true / np.linalg.norm(found) / np.linalg.norm(true) > 0.99
 
 
+@pytest.mark.slow
 def test_scores_probabilities_and_labels_agree():
     fitted = model(epsilon=5.0, classes=[0, 1], hidden_layer_sizes=(4,)).fit(X, Y)
     scores, chances = fitted.decision_function(X), fitted.predict_proba(X)
@@ -63,6 +67,7 @@ def test_scores_probabilities_and_labels_agree():
     np.testing.assert_array_equal(named.decision_function(X), scores)
 
 
+@pytest.mark.slow
 def test_the_share_is_bought_within_the_budget():
     """The certificate has one more query, holds when it is recomputed, and its parts add up to what was promised."""
     fitted = model(positive_share=None, epsilon=1.0, delta=1e-5).fit(X, Y)
@@ -77,6 +82,7 @@ def test_the_share_is_bought_within_the_budget():
     assert fitted.positive_share_ != pytest.approx(Y.mean(), abs=1e-6)
 
 
+@pytest.mark.deep
 def test_a_given_share_costs_nothing():
     given, bought = (model(positive_share=share).fit(X, Y).certificate_ for share in (0.1, None))
     assert given.epsilon == bought.epsilon == 1.0
@@ -84,6 +90,7 @@ def test_a_given_share_costs_nothing():
     assert given.schedule["gradient"].noise_multiplier < bought.schedule["gradient"].noise_multiplier
 
 
+@pytest.mark.deep
 def test_the_share_and_the_training_have_noise_of_their_own():
     """Two seeds from one: with a shared one the noise of the share would be that of the first gradient."""
     shares = {model(positive_share=None, random_state=seed).fit(X, Y).positive_share_ for seed in (0, 1)}
@@ -97,12 +104,14 @@ def test_more_than_two_classes_are_refused():
         model(classes=[0, 1, 2]).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_what_is_read_from_the_data_is_named():
     with pytest.warns(gs.PrivacyLeakWarning, match="data_norm was not given"):
         fitted = model(data_norm=None).fit(X, Y)
     assert any(s.startswith("NOT MET: data_norm") for s in fitted.certificate_.assumptions)
 
 
+@pytest.mark.deep
 def test_clones_pipelines_and_searches():
     estimator = model(epsilon=5.0)
     fitted = estimator.fit(X, Y)

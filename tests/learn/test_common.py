@@ -32,6 +32,7 @@ def case(request):
     return (lambda **other: kind(**{**options, **other})), y
 
 
+@pytest.mark.slow
 def test_it_lives_in_pipelines(case):
     """The transformer reads one row at a time, so the guarantee passes through it."""
     make, y = case
@@ -40,6 +41,7 @@ def test_it_lives_in_pipelines(case):
     assert pipeline[-1].certificate_.epsilon == 5.0
 
 
+@pytest.mark.slow
 def test_a_clone_knows_parameters_and_nothing_of_the_data(case):
     make, y = case
     estimator = make(l1=1e-3, l2=1e-2)
@@ -53,6 +55,7 @@ def test_a_clone_knows_parameters_and_nothing_of_the_data(case):
     np.testing.assert_array_equal(copy.fit(X, y).coef_, estimator.coef_)
 
 
+@pytest.mark.deep
 def test_grid_search_finds_the_setting_that_learns(case):
     """A method that hardly moves loses; the certificate states the cost of the last fit alone, not of the search."""
     make, y = case
@@ -62,6 +65,7 @@ def test_grid_search_finds_the_setting_that_learns(case):
     assert search.best_estimator_.certificate_.epsilon == 5.0
 
 
+@pytest.mark.slow
 def test_sample_weights_are_refused_with_the_reason(case):
     make, y = case
     weights = np.ones(len(y))
@@ -97,6 +101,7 @@ def test_a_row_norm_that_is_read_from_the_data_is_warned_about(case):
     assert fitted.certificate_ == gs.Certificate.from_json(fitted.certificate_.to_json())
 
 
+@pytest.mark.slow
 def test_one_row_does_not_move_the_others():
     """Scaling is a function of one row when its bound is public; read from the data, the bound ties rows together."""
     other = X.copy()
@@ -106,6 +111,7 @@ def test_one_row_does_not_move_the_others():
     assert (read[0] != read[1]).all()
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_declared_norm_are_shortened(case):
     """Outliers cannot move the scale: a row and the same row a thousand times longer are one."""
     make, y = case
@@ -164,6 +170,7 @@ def test_the_certificate_comes_with_the_fit(case):
     assert len(fitted.history_["gradient_norm"]) == QUICK.steps
 
 
+@pytest.mark.slow
 def test_epsilon_is_checked_whatever_the_method(case):
     make, y = case
     for method in (None, QUICK):
@@ -171,6 +178,7 @@ def test_epsilon_is_checked_whatever_the_method(case):
             make(epsilon=-1.0, method=method).fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_seed(case):
     """A generator gives a seed, a number is one, and None takes new entropy each time."""
     make, y = case
@@ -188,6 +196,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_any_method_for_erm_trains_them(method):
     """At ε = 10 with an elastic net: three classes of equal size, and a linear signal.

@@ -11,6 +11,7 @@ from gossamer.learn import PrivateLinearRegression
 from gossamer.learn.linear import default_method
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
 @parametrize_with_checks([PrivateLinearRegression(random_state=0, method=gs.methods.GD(steps=20, learning_rate=0.5))])
 def test_scikit_learn_compatible(estimator, check):
@@ -33,6 +34,7 @@ def exact(**options):
     return model(epsilon=np.inf, method=gs.methods.GD(steps=6000, learning_rate=0.9, clip=10.0), **options)
 
 
+@pytest.mark.slow
 def test_it_learns_the_diabetes_table():
     """442 rows at ε = 1. Over 20 seeds R² is 0.466 with a deviation of 0.023: 5 standard errors of 5 seeds are 0.051.
 
@@ -44,6 +46,7 @@ def test_it_learns_the_diabetes_table():
     assert np.mean(scores) > 0.415
 
 
+@pytest.mark.deep
 def test_it_learns_a_larger_table():
     """20 000 rows of 10 columns at ε = 1: within 0.003 of least squares, where 4 seeds deviate by 0.0005."""
     X, y = table(25_000, 10)
@@ -53,6 +56,7 @@ def test_it_learns_a_larger_table():
     assert best - 0.003 < np.mean(scores) < best + 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("l1", "l2", "intercept"),
     [(0.0, 0.0, True), (0.0, 0.01, True), (0.005, 0.0, True), (0.003, 0.01, True), (0.003, 0.01, False)],
@@ -73,6 +77,7 @@ def test_without_noise_it_is_scikit_learns(l1, l2, intercept):
     assert (ours.coef_ == 0).any() == (l1 > 0)
 
 
+@pytest.mark.slow
 def test_the_intercept_is_not_penalised():
     X, y = table()
     fitted = exact(l1=10.0, l2=10.0).fit(X, y)
@@ -80,6 +85,7 @@ def test_the_intercept_is_not_penalised():
     assert fitted.intercept_ == pytest.approx(y.mean(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_results_are_in_the_units_of_the_table():
     """Metres for feet and cents for euros, in table and bounds: the same predictions, converted."""
     X, y = table()
@@ -89,6 +95,7 @@ def test_results_are_in_the_units_of_the_table():
     np.testing.assert_allclose(other.predict(X * 0.3), one.predict(X) * 100, rtol=1e-3, atol=0.1)
 
 
+@pytest.mark.slow
 def test_targets_beyond_the_bound_are_moved_to_it():
     X, y = table(200)
     far = y.copy()
@@ -108,6 +115,7 @@ def test_the_largest_target_leaks_when_it_is_read():
     np.testing.assert_array_equal(fitted.coef_, model(target_bound=bound).fit(X, y).coef_)
 
 
+@pytest.mark.slow
 def test_the_default_method_depends_on_public_numbers_alone():
     """Two tables of one shape get one configuration; n and ε change the clip, and it stops at 1/2."""
     X, y = table(100)

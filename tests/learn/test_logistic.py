@@ -10,6 +10,7 @@ from gossamer import datasets
 from gossamer.learn import PrivateLogisticRegression
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
 @parametrize_with_checks([PrivateLogisticRegression(random_state=0, method=gs.methods.GD(steps=20, learning_rate=4.0))])
 def test_scikit_learn_compatible(estimator, check):
@@ -31,6 +32,7 @@ def test_it_learns_with_privacy(table):
     assert np.mean(scores) > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.01), (0.01, 0.0), (0.005, 0.01)])
 def test_without_noise_it_is_logistic_regression(l1, l2):
     """ε = ∞ and many steps: scikit-learn's coefficients with the same penalty, on the same scaled rows."""
@@ -47,6 +49,7 @@ def test_without_noise_it_is_logistic_regression(l1, l2):
     assert (ours.coef_ == 0).any() == (l1 > 0)
 
 
+@pytest.mark.slow
 def test_the_intercept_is_not_penalised(table):
     """Penalties that leave no coefficient leave the log-odds of the larger class."""
     method = gs.methods.GD(steps=300, learning_rate=2.0, clip=10.0)
@@ -56,6 +59,7 @@ def test_the_intercept_is_not_penalised(table):
     assert fitted.intercept_ == pytest.approx(np.log(share / (1 - share)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_multinomial():
     rng = np.random.default_rng(0)
     centres = np.array([[2.0, 0.0], [-2.0, 1.0], [0.0, -2.0]])

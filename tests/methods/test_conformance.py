@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from testkit import textbook
+from testkit.rings import deep_but
 from testkit.tables import OPPOSITE, START, TABLE, bent_loss, linear_loss, linear_params, logistic_table
 
 import gossamer as gs
-from gossamer import loop
+from gossamer.engine import loop
+from gossamer.engine.opening import open_run
 from gossamer.methods import GD, SGD, SVRG, AccMD, Spider, SVRGpp
-from gossamer.solving import make_door
 
 
 class Case(NamedTuple):
@@ -66,17 +67,25 @@ VARIANTS = ("GD-average", "GD-smallest", "SVRG-BB", "AccMD-L2", "AccMD-simplex")
 """They differ from others only in what they make of answers: which one is returned, how far it moves, onto what set."""
 
 
-@pytest.fixture(params=[name for name in CASES if name not in VARIANTS], scope="module")
+AGAIN = (*VARIANTS, "SGD-momentum", "SVRGpp")
+"""They ask what others ask."""
+RINGS = [
+    pytest.param(name, marks=() if name == "SGD" else pytest.mark.deep if name in AGAIN else pytest.mark.slow)
+    for name in CASES
+]
+
+
+@pytest.fixture(params=[each for each in RINGS if each.values[0] not in VARIANTS], scope="module")
 def case(request):
     return CASES[request.param]
 
 
-@pytest.fixture(params=CASES, scope="module")
+@pytest.fixture(params=RINGS, scope="module")
 def any_case(request):
     return CASES[request.param]
 
 
-@pytest.fixture(params=["ghost", "vmap"], scope="module")
+@pytest.fixture(params=deep_but(["ghost", "vmap"], "ghost"), scope="module")
 def backend(request):
     return request.param
 
@@ -88,6 +97,7 @@ def test_replay(case, backend):
     assert report, report.differing
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_sensitivity(case, hostile, backend):
     """No record moves a clipped sum by more than the bound that the noise was calibrated for."""
@@ -97,29 +107,26 @@ def test_sensitivity(case, hostile, backend):
     assert report, report.worst
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 def test_audit(case, neighbors):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     budget = dataclasses.replace(BUDGET, neighbors=neighbors)
     record = OPPOSITE if neighbors == "replace_one" else None
     problem = case.problem(bent_loss)
-    audit = gs.audit.empirical_epsilon(problem, TABLE, 0, record, case.method, budget, init=START, runs=8_000)
+    audit = gs.audit.empirical_epsilon(problem, TABLE, 0, record, case.method, budget, init=START, runs=8_192)
     assert audit, audit
     assert audit.lower_bound > 0.4 * budget.epsilon
 
 
 def test_asks_exactly_what_it_scheduled(case):
     planned = gs.plan(case.method, len(TABLE), BUDGET)
-    door = make_door(planned)
-    keys = loop.split(jax.random.key(0))
-    secrets = loop.make_secrets(door, TABLE, planned.noise(), keys)
-    carry = loop.start(case.method, case.problem(), START, door, keys.output)
-    carry = loop.advance(case.method, case.problem(), door, secrets, carry, jnp.int32(case.method.steps))
+    carry = open_run(planned, case.problem(), TABLE, init=START, key=jax.random.key(0)).finish()
     asked = {name: int(count) for name, count in carry.ledger.counts.items()}
     assert asked == {query.name: query.count for query in planned.schedule}
 
 
-@pytest.mark.parametrize("backend", ["linear", "ghost"])
+@pytest.mark.parametrize("backend", deep_but(["linear", "ghost"], "linear"))
 def test_without_noise_it_is_the_textbook_method(any_case, backend):
     """σ = 0, every record sampled, clip out of the way: equal to a NumPy loop in float64."""
     X, y = logistic_table()
@@ -158,6 +165,7 @@ def test_keys_are_never_reused(case):
         gs.solve(case.problem(), TABLE, case.method, BUDGET, init=START, seed=3)
 
 
+@pytest.mark.deep
 def test_the_step_is_pure(any_case):
     """The same carry gives the same next carry, whatever was run in between."""
     results = []

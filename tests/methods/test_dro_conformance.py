@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from testkit.dro_twins import LargestLossSpider, PrintedGaussianOracle
+from testkit.rings import deep_but
 from testkit.tables import linear_params, logistic_table
 from testkit.twins import BatchMeanOracle
 
 import gossamer as gs
-from gossamer import loop
+from gossamer.engine import loop
+from gossamer.engine.opening import open_run
 from gossamer.methods import DoubleSpider, RecursiveSpider
 from gossamer.oracle import Oracle
-from gossamer.solving import make_door
 
 
 def bent_loss(x, z):
@@ -70,12 +71,14 @@ def case(request):
     return request.param
 
 
+@pytest.mark.slow
 def test_replay(case):
     """The method sees records through private answers only."""
     report = gs.audit.replay(case.problem, ROWS, 3.0 - ROWS, case.method, BUDGET, init=START, backend="vmap")
     assert report, report.differing
 
 
+@pytest.mark.slow
 def test_a_level_taken_from_the_records_fails_replay():
     """The largest losses are 2 and 2.9, and the level, which the next query is asked by, tells."""
     problem, method = CASES["RecursiveSpider"]
@@ -84,6 +87,8 @@ def test_a_level_taken_from_the_records_fails_replay():
     assert report.differing == ("['state'].level",)
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 def test_sensitivity(case):
     """No record moves a clipped sum by more than the noise was calibrated for; the worst comes near it.
 
@@ -101,7 +106,8 @@ def test_sensitivity(case):
     assert reports["removed"].worst["gradient"] > 0.5 * gradient
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 def test_audit(case, neighbors):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     budget = dataclasses.replace(BUDGET, neighbors=neighbors)
@@ -118,6 +124,8 @@ def test_audit(case, neighbors):
 # What is printed, and not private
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", [Oracle, BatchMeanOracle])
 def test_clipping_the_batch_mean(oracle):
     """Alg. 2, lines 4 and 10: one enormous record turns the clipped means; the sums move by 3 and 7.9 thresholds."""
@@ -129,6 +137,7 @@ def test_clipping_the_batch_mean(oracle):
     assert oracle is Oracle or min(report.worst.values()) > 2.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", [Oracle, PrintedGaussianOracle])
 def test_the_gaussian_mechanism_without_its_factor_two(oracle):
     """Half the variance: ε is about 3 where 2 is claimed."""
@@ -185,6 +194,7 @@ def tilted_descent(X, y, problem, method):
     return x, penalty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "method", "reference"),
     [
@@ -207,10 +217,7 @@ def test_without_noise_it_is_the_textbook_method_and_asks_what_it_scheduled(prob
     free = {name: 1e3 for name in ("clip", "clip_dual", "smoothness_mixed", "smoothness_dual") if hasattr(method, name)}
     method = dataclasses.replace(method, **free, batch_size=len(X))
     planned = gs.plan(method, len(X), gs.Budget(np.inf, 1e-5))
-    door, keys = make_door(planned), loop.split(jax.random.key(0))
-    secrets = loop.make_secrets(door, (jnp.asarray(X), jnp.asarray(y)), planned.noise(), keys)
-    carry = loop.start(method, problem, linear_params(), door, keys.output)
-    carry = loop.advance(method, problem, door, secrets, carry, jnp.int32(method.steps))
+    carry = open_run(planned, problem, (X, y), init=linear_params(), key=jax.random.key(0)).finish()
     asked = {name: int(count) for name, count in carry.ledger.counts.items()}
     assert asked == {query.name: query.count for query in planned.schedule}
     expected, dual = reference(X, y, problem, method)
@@ -220,6 +227,7 @@ def test_without_noise_it_is_the_textbook_method_and_asks_what_it_scheduled(prob
     assert np.linalg.norm(expected) > 1.0
 
 
+@pytest.mark.deep
 def test_one_seed_one_result_one_compilation_and_no_key_twice():
     """JAX's own checker follows every key through the compiled loop."""
     case = CASES["DoubleSpider"]

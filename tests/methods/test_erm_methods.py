@@ -33,7 +33,7 @@ def test_accmd_refuses_what_it_cannot_solve(problem, message):
         (lambda: gs.methods.SVRG(smoothness=0.0), "smoothness = 0.0 must be a finite number above 0"),
         (lambda: gs.methods.SVRG(inner_steps=0), "inner_steps = 0 must be a whole number"),
         (lambda: gs.methods.SVRG(noise=(1.0,)).schedule(1000), r"noise = \(1.0,\) must be one number for each"),
-        (lambda: gs.methods.SVRGpp(steps=30), "steps = 30 is too many"),
+        (lambda: gs.methods.SVRGpp(steps=30), "steps = 30 must be a whole number from 1 to 24"),
         (lambda: gs.methods.Spider(period=0), "period = 0 must be a whole number"),
         (lambda: gs.methods.Spider(refresh_batch_size=2000).schedule(1000), "exceeds n = 1000"),
     ],
@@ -51,7 +51,7 @@ def test_explicit_noise_ratios_are_kept():
 def test_the_automatic_split_gives_anchors_and_differences_the_same_cost():
     """Σ c q²/σ² is the leading term of the privacy cost."""
     cost = {
-        q.name: q.count * (q.rate / q.noise_multiplier) ** 2
+        q.name: q.count * (q.sampling.rate / q.noise_multiplier) ** 2
         for q in gs.plan(gs.methods.SVRG(), 10_000, BUDGET).schedule
     }
     assert cost["anchor"] == pytest.approx(cost["difference"])
@@ -68,7 +68,9 @@ def test_svrg_parameters_meet_the_inequality_of_the_theorem():
     """Inequality (4) for b records per step: both terms below 1/4. The printed η = 1/(12L) with b = 1 violates it."""
     smoothness, convexity = 2.0, 0.1
     for batch in (1, 16, 256):
-        method = gs.methods.SVRG.for_problem(10_000, 10, smoothness, convexity, BUDGET, batch_size=batch)
+        method = gs.methods.SVRG.for_problem(
+            10_000, 10, BUDGET, smoothness=smoothness, strong_convexity=convexity, batch_size=batch
+        )
         variance = 8 * method.learning_rate * smoothness / batch
         assert 1 / (method.learning_rate * (1 - variance) * convexity * method.inner_steps) <= 0.25
         assert variance / (1 - variance) <= 0.25 + 0.25 / batch
@@ -78,14 +80,15 @@ def test_svrg_parameters_meet_the_inequality_of_the_theorem():
 
 def test_more_records_mean_more_epochs_and_steps():
     for make in (
-        lambda n: gs.methods.SVRG.for_problem(n, 10, 1.0, 0.1, BUDGET),
-        lambda n: gs.methods.SVRGpp.for_problem(n, 10, 1.0, BUDGET),
-        lambda n: gs.methods.AccMD.for_problem(n, 10, 1.0, gs.L1Ball(1.0), BUDGET),
+        lambda n: gs.methods.SVRG.for_problem(n, 10, BUDGET, smoothness=1.0, strong_convexity=0.1),
+        lambda n: gs.methods.SVRGpp.for_problem(n, 10, BUDGET, smoothness=1.0),
+        lambda n: gs.methods.AccMD.for_problem(n, 10, BUDGET, smoothness=1.0, constraint=gs.L1Ball(1.0)),
     ):
         few, many = make(1_000), make(100_000)
         assert 2 <= few.steps < many.steps
 
 
+@pytest.mark.slow
 def test_barzilai_borwein_steps_shrink_to_the_curvature():
     """Without noise on a quadratic the step becomes 1/(m·curvature) along the way; noise-free and full-batch."""
     X, y = logistic_table(n=50)
@@ -113,6 +116,7 @@ def test_slopes_are_measured_not_wished_for():
     assert abs(rates.slope(sizes, [rng.lognormal(0, 0.5, 40) for _ in sizes])[0]) < 0.1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("case", rates.CASES, ids=lambda case: case.name)
 def test_ten_times_the_records_reduce_the_excess_risk(case):
     """A small piece of `gossamer reproduce rates`: 20 runs each at n = 1000 and 10 000.

@@ -11,12 +11,13 @@ import pytest
 from testkit import games
 from testkit.games import GAME, ROWS, SOLO, START, TURNED, game_loss
 from testkit.minimax_twins import CrossedOracle, UnnoisedAscent
+from testkit.rings import deep_but
 
 import gossamer as gs
-from gossamer import loop
+from gossamer.engine import loop
+from gossamer.engine.opening import open_run
 from gossamer.methods import SGDA, PrivateDiff
 from gossamer.oracle import Oracle
-from gossamer.solving import make_door
 
 
 class Case(NamedTuple):
@@ -53,18 +54,24 @@ HOSTILE = {
 }
 
 
-@pytest.fixture(params=["SGDA", "SGDA-response", "PrivateDiff", "PrivateDiff-public"], scope="module")
+@pytest.fixture(
+    params=deep_but(["SGDA", "SGDA-response", "PrivateDiff", "PrivateDiff-public"], "SGDA", "PrivateDiff"),
+    scope="module",
+)
 def case(request):
     """The ways of asking that differ; the others are put together from the same queries."""
     return CASES[request.param]
 
 
+@pytest.mark.slow
 def test_replay(case):
     """The method sees records through private answers only."""
     report = gs.audit.replay(case.problem, ROWS, 3.0 - ROWS, case.method, BUDGET, init=START)
     assert report, report.differing
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 def test_sensitivity(case):
     """No record moves a clipped sum by more than the bound that the noise was calibrated for; the worst reaches it."""
     reports = {
@@ -76,7 +83,8 @@ def test_sensitivity(case):
     assert reports["removed"].worst["gradient"] > 0.7
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 @pytest.mark.parametrize("method", AUDITED.values(), ids=AUDITED)
 def test_audit(method, neighbors):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
@@ -91,14 +99,12 @@ def test_audit(method, neighbors):
 def _run(problem, rows, method, budget):
     """Run to the end; return what came out, and how often each query was asked."""
     planned = gs.plan(method, len(rows), budget)
-    door, keys = make_door(planned), loop.split(jax.random.key(0))
-    secrets = loop.make_secrets(door, rows, planned.noise(), keys)
-    carry = loop.start(method, problem, START, door, keys.output)
-    carry = loop.advance(method, problem, door, secrets, carry, jnp.int32(method.steps))
+    carry = open_run(planned, problem, rows, init=START, key=jax.random.key(0)).finish()
     return carry.choice.params, {name: int(count) for name, count in carry.ledger.counts.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", deep_but(CASES, "SGDA", "PrivateDiff", "PrivateDiff-public"))
 def test_without_noise_it_is_the_textbook_method_and_asks_what_it_scheduled(name):
     """σ = 0, every record sampled, thresholds out of the way: equal to a NumPy loop in float64 to 1e-5.
 
@@ -122,7 +128,8 @@ def _bytes(params):
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(params)]
 
 
-@pytest.mark.parametrize("name", ["SGDA", "PrivateDiff-public"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", deep_but(["SGDA", "PrivateDiff-public"], "SGDA"))
 def test_one_seed_one_result_one_compilation_and_no_key_twice(name):
     """JAX's own checker follows every key through the compiled loop."""
     method, problem = CASES[name].method, CASES[name].problem
@@ -141,6 +148,7 @@ def test_one_seed_one_result_one_compilation_and_no_key_twice(name):
 # What is printed, and not private
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [PrivateDiff, UnnoisedAscent])
 def test_the_gradient_at_an_unnoised_y(method):
     """One record turns y round, and with it every other record's gradient in x: the sum moves by 20, not by 2.
@@ -168,6 +176,8 @@ def test_the_gradient_at_an_unnoised_y(method):
     assert bool(audit) == (method is PrivateDiff), audit
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", [Oracle, CrossedOracle])
 def test_a_difference_across_different_records(oracle):
     """When y changes its sign, so does the gradient: the target's two terms add up, and the sum moves by 4."""

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer import loop
-from gossamer.entropy import new_key
+from gossamer.base.entropy import new_key
+from gossamer.engine import loop
+from gossamer.engine.opening import open_run
 from gossamer.experiments.sweep import sweep
-from gossamer.methods import o2nc
 from gossamer.oracle import Oracle
 from gossamer.oracle.correlation import nodes_over_leaves, strategy_matrix
-from gossamer.solving import make_door
 
 BUDGET = gs.Budget(2.0, 1e-2)
 TABLE = jnp.array(
@@ -46,11 +45,14 @@ def method(request):
     return CASES[request.param]
 
 
+@pytest.mark.slow
 def test_replay(method):
     report = gs.audit.replay(BENT, TABLE, 3.0 - TABLE, method, BUDGET, init=START)
     assert report, report.differing
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 def test_sensitivity():
     worst = {}
     for name, record in HOSTILE.items():
@@ -60,15 +62,12 @@ def test_sensitivity():
     assert worst["huge"] > 0.2  # the record was met
 
 
+@pytest.mark.slow
 def test_asks_exactly_what_it_scheduled_with_no_key_twice_and_compiles_once(method):
     planned = gs.plan(method, len(TABLE), BUDGET)
-    door = make_door(planned)
 
     def run(table, seed):
-        keys = loop.split(jax.random.key(seed))
-        secrets = loop.make_secrets(door, table, planned.noise(), keys)
-        carry = loop.start(method, BENT, START, door, keys.output)
-        return loop.advance(method, BENT, door, secrets, carry, jnp.int32(method.steps))
+        return open_run(planned, BENT, table, init=START, key=jax.random.key(seed)).finish()
 
     with jax.debug_key_reuse(True):
         first = run(TABLE, 3)
@@ -85,7 +84,7 @@ def distance_to(x, z):
     return jnp.abs(x[0] - z)
 
 
-def textbook(order, z, start, method):
+def textbook(order, public, z, start, method):
     """O2NC without noise on |x − z|, in float64; one parameter has no direction to choose but ±1."""
     K, T, r = method.steps, method.inner_steps, method.radius
     rows, x, out = iter(z[order]), start, []
@@ -97,7 +96,7 @@ def textbook(order, z, start, method):
 
     eta = method.learning_rate * D / (method.clip * math.sqrt(T))
     for k in range(K):
-        _, s_key = jax.random.split(jax.random.fold_in(jax.random.key(o2nc._PUBLIC_STREAM), k))
+        _, s_key = jax.random.split(jax.random.fold_in(public, k))
         s = np.asarray(jax.random.uniform(s_key, (T,)), np.float64)
         w, move = x, 0.0
         g = grad(w, gradients[k * (T + 1) * B2 : (k + 1) * (T + 1) * B2])
@@ -113,6 +112,7 @@ def textbook(order, z, start, method):
     return np.array(out)
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_the_textbook_method():
     method = gs.methods.O2NC(steps=3, inner_steps=5, learning_rate=300.0, clip=100.0, smoothness=1e4, output="last")
     z = np.random.default_rng(0).normal(size=70)
@@ -125,11 +125,13 @@ def test_without_noise_it_is_the_textbook_method():
         seed=1,
     )
     order = np.asarray(jax.random.permutation(loop.split(new_key(1)).order, jnp.arange(70, dtype=jnp.int32)))
-    expected = textbook(order, z, 0.5, method)
+    public = jax.random.fold_in(loop.split(new_key(1)).output, loop._STEPS)
+    expected = textbook(order, public, z, 0.5, method)
     assert abs(expected[-1] - 0.5) > 0.05  # it moved
     np.testing.assert_allclose(result.params, expected[-1:], atol=2e-5)
 
 
+@pytest.mark.deep
 def test_scaling_values_and_thresholds_changes_nothing():
     """The learning rate is in units of the clip: the same moves, noise included."""
     scaled = dataclasses.replace(SHORT, clip=3.0, smoothness=3.0 * SHORT.smoothness)
@@ -149,11 +151,11 @@ class PrintedNoise(KnownOrder):
     """Noise for √(2 ln T) instead of the root of the number of nodes over a leaf (paper ZO, Corollary 4.4)."""
 
     def noise_multiplier(self, query):
-        T = query.stream.length
+        T = query.sampling.stream.length
         return super().noise_multiplier(query) * math.sqrt(2 * math.log(T) / max(nodes_over_leaves(T)))
 
 
-def attack(oracle, rounds, correlation, runs=8_000):
+def attack(oracle, rounds, correlation, runs=8_192):
     """Attack a block with all of its answers, for a record that the first of them meets.
 
     With y the answers in units of their thresholds and C the strategy, C y = C x + σ z: the best statistic for a change
@@ -183,6 +185,7 @@ def attack(oracle, rounds, correlation, runs=8_000):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "correlation"), [(4, "factorization"), (2, "tree")])
 def test_audit(rounds, correlation):
     """The attacker who knows everything but one record does not beat the certificate, and comes near it."""
@@ -191,8 +194,9 @@ def test_audit(rounds, correlation):
     assert audit.lower_bound > 0.5 * BUDGET.epsilon
 
 
+@pytest.mark.slow
 def test_the_printed_noise_at_two_rounds_is_caught():
-    audit = attack(PrintedNoise, 2, "tree", runs=40_000)
+    audit = attack(PrintedNoise, 2, "tree", runs=40_960)
     assert not audit, audit
 
 
@@ -200,7 +204,7 @@ def test_fewer_records_than_rounds_are_refused():
     method = gs.methods.O2NC(steps=20, inner_steps=25)
     with pytest.raises(ValueError, match=r"n ≥ 2·steps·inner_steps = 1000 records.*n = 999"):
         method.schedule(999)
-    assert method.schedule(1000)["difference"].block_rows(1000) == 1
+    assert method.schedule(1000)["difference"].sampling.rows == 1
 
 
 def test_neighbours_by_adding_or_removing_are_refused():
@@ -220,14 +224,15 @@ def test_what_makes_no_sense_is_refused(bad):
 def test_the_theorems_choice_grows_as_it_should():
     """T ∝ n^⅔ without privacy and ∝ n^½ when noise dominates, K what is left of n/2."""
     free = gs.Budget(math.inf, 1e-5)
-    small, large = (gs.methods.O2NC.for_problem(n, 10, 0.1, 0.5, free) for n in (1_000, 1_000_000))
+    small, large = (gs.methods.O2NC.for_problem(n, 10, free, radius=0.1, gap=0.5) for n in (1_000, 1_000_000))
     assert large.inner_steps / small.inner_steps == pytest.approx(100, rel=0.05)
     tight = gs.Budget(1e-4, 1e-5)
-    small, large = (gs.methods.O2NC.for_problem(n, 10, 0.1, 0.5, tight) for n in (1_000_000, 100_000_000))
+    small, large = (gs.methods.O2NC.for_problem(n, 10, tight, radius=0.1, gap=0.5) for n in (1_000_000, 100_000_000))
     assert large.inner_steps / small.inner_steps == pytest.approx(10, rel=0.05)
     assert large.steps == 100_000_000 // (2 * large.inner_steps)
 
 
+@pytest.mark.deep
 def test_it_finds_a_minimum_behind_a_kink():
     """|x − z| with z around 1 from a start at 0: the median, to within the radius; the start is ten times as far."""
     z = jax.random.normal(jax.random.key(0), (4_000,)) * 0.2 + 1.0

@@ -47,7 +47,7 @@ def test_small_samples_are_enlarged():
 @pytest.mark.parametrize("ascent", ["gradient", "best_response", "public"])
 def test_every_kind_of_query_gets_the_same_share(ascent):
     method = _theory(1_000, 5, ascent=ascent)
-    shares = [query.count * query.rate**2 / query.noise**2 for query in method.schedule(1_000)]
+    shares = [query.count * query.sampling.rate**2 / query.noise**2 for query in method.schedule(1_000)]
     assert method.inner_steps == (1 if ascent == "best_response" else 2)
     assert len(shares) == (2 if ascent == "public" else 3)
     np.testing.assert_allclose(shares, shares[0], rtol=1e-12)
@@ -65,7 +65,7 @@ def test_the_step_size_knows_the_noise(ascent):
     n, d, budget = 10_000, 5, gs.Budget(1.0, 1e-6)
     method = _theory(n, d, budget, ascent=ascent)
     query = gs.plan(method, n, budget).schedule["difference"]
-    measured = query.noise_multiplier * math.sqrt(d) / (query.rate * n)
+    measured = query.noise_multiplier * math.sqrt(d) / query.sampling.size(n)
     change, kinds = (1.0, 2) if ascent == "public" else (3.0, 3)
     s = n / math.sqrt(d * math.log(1e6))
     taken = 2 * math.sqrt(2 * kinds * method.steps) / s

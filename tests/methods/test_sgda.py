@@ -17,23 +17,26 @@ def test_settings_of_theorem_2():
     assert (method.steps, method.batch_size, method.clip_x, method.output) == (500, 500, 3.0, "random")
     assert method.learning_rate_y == 0.5
     assert method.learning_rate_x == 1 / 80
-    assert SGDA.for_problem(100, 1, 1.0, 1.0, gs.Budget(50.0, math.exp(-1))).batch_size == 100
-    assert SGDA.for_problem(100, 10**9, 1.0, 1.0, BUDGET).steps == 1
+    assert (
+        SGDA.for_problem(100, 1, gs.Budget(50.0, math.exp(-1)), smoothness=1.0, strong_concavity=1.0).batch_size == 100
+    )
+    assert SGDA.for_problem(100, 10**9, BUDGET, smoothness=1.0, strong_concavity=1.0).steps == 1
 
 
 def test_samples_are_as_large_as_the_privacy_theorem_wants_them():
     """d = 2500 leaves T = 5 steps, and ε ≤ 4m²T/n² needs m = 10³·√(1/20) = 224."""
-    method = SGDA.for_problem(1_000, 2_500, 1.0, 1.0, BUDGET)
+    method = SGDA.for_problem(1_000, 2_500, BUDGET, smoothness=1.0, strong_concavity=1.0)
     assert (method.steps, method.batch_size) == (5, 224)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", [4.0, 8.0, 50.0])
 def test_y_keeps_up_with_x(condition):
     """−(h/2)x² + bxy − (μ/2)y² is concave in x, and Φ is convex: descent works if y follows; with one η it does not."""
     h, b, mu = 0.4, 0.65, 1 / condition
     assert np.abs(np.linalg.eigvalsh([[-h, b], [b, -mu]])).max() <= 1
     assert b**2 / mu > h
-    method = SGDA.for_problem(10_000, 25, 1.0, mu, BUDGET)
+    method = SGDA.for_problem(10_000, 25, BUDGET, smoothness=1.0, strong_concavity=mu)
 
     def growth(eta_x, eta_y):
         return np.abs(np.linalg.eigvals([[1 + eta_x * h, -eta_x * b], [eta_y * b, 1 - eta_y * mu]])).max()

@@ -11,9 +11,8 @@ from testkit import textbook
 from testkit.tables import OPPOSITE, START, TABLE, bent_loss, linear_params, logistic_table
 
 import gossamer as gs
-from gossamer import loop
+from gossamer.engine.opening import open_run
 from gossamer.methods import AdaSpider, StoSpider
-from gossamer.solving import make_door
 
 BUDGET = gs.Budget(2.0, 1e-2)
 PROBLEM = gs.ERM(bent_loss)
@@ -27,16 +26,20 @@ def method(request):
     return CASES[request.param]
 
 
+@pytest.mark.slow
 def test_replay(method):
     report = gs.audit.replay(PROBLEM, TABLE, 3.0 - TABLE, method, BUDGET, init=START, backend="vmap")
     assert report, report.differing
 
 
+@pytest.mark.hostile
+@pytest.mark.slow
 def test_sensitivity(method):
     for record in (OPPOSITE, jnp.array([1e30, 1e30]), jnp.array([jnp.nan, 0.0]), None):
         assert gs.audit.sensitivity(PROBLEM, TABLE, 0, record, method, BUDGET, init=START, backend="vmap")
 
 
+@pytest.mark.slow
 def test_audit(method):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     audit = gs.audit.empirical_epsilon(
@@ -46,6 +49,7 @@ def test_audit(method):
     assert audit.lower_bound > 0.4 * BUDGET.epsilon
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_the_textbook_method(method):
     """σ = 0, every record sampled, thresholds out of the way: equal to a NumPy loop in float64."""
     X, y = logistic_table()
@@ -60,11 +64,7 @@ def _run(method, loss, start, rows):
     """Run without noise; return the carry and how often each query was asked."""
     method = dataclasses.replace(method, clip=1e3, smoothness=1e3, batch_size=len(rows))
     planned = gs.plan(method, len(rows), gs.Budget(np.inf, 1e-5))
-    door, keys = make_door(planned, "vmap"), loop.split(jax.random.key(0))
-    secrets = loop.make_secrets(door, rows, planned.noise(), keys)
-    problem = gs.ERM(loss)
-    carry = loop.start(method, problem, start, door, keys.output)
-    carry = loop.advance(method, problem, door, secrets, carry, jnp.int32(method.steps))
+    carry = open_run(planned, gs.ERM(loss), rows, init=start, key=jax.random.key(0), backend="vmap").finish()
     return carry, {name: int(count) for name, count in carry.ledger.counts.items()}
 
 
@@ -80,6 +80,7 @@ def _bowl(x, z):
     return z * jnp.sum(x**2) / 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("drift", "refreshes"), [(1e3, 1), (0.7, 4), (1e-3, 5)])
 def test_drift_decides_when_to_refresh(drift, refreshes):
     """A step of length 0.5 is a drift of 0.25: 0.7 is reached in three steps; five refreshes are allowed in ten."""
@@ -88,6 +89,7 @@ def test_drift_decides_when_to_refresh(drift, refreshes):
     assert asked == {"gradient": refreshes, "difference": 10 - refreshes}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("method", [StoSpider(), AdaSpider()], ids=["StoSpider", "AdaSpider"])
 def test_it_leaves_a_strict_saddle_and_stays_at_a_minimum(method):
     """Without noise, and with steps to spare; a perturbation of 0.1 grows by 1.3 in a step."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.certificate import certify
 from gossamer.models import generator
+from gossamer.privacy.certificate import certify
 
 LAYERS = generator.init_generator(jax.random.key(0), 3, (5, 4), 2)
 PLAN = gs.plan(gs.methods.SGDA(steps=3, batch_size=10, ascent="public"), 100, gs.Budget(1.0, 1e-4))

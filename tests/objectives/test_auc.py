@@ -1,4 +1,4 @@
-"""The AUC problem: its loss is the paper's, its saddle is the pairwise loss, and the share can be bought."""
+"""The AUC problem: its loss is the paper's, and its saddle is the pairwise loss."""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import gossamer as gs
 from gossamer.methods import SGDA, PrivateDiff
-from gossamer.objectives import auc, auc_init, positive_share
-from gossamer.objectives.group_dro import group_shares
+from gossamer.objectives import auc, auc_init
 
 
 def score(model, features):
@@ -99,6 +98,7 @@ def test_the_start_is_the_best_response_to_a_model_that_tells_nothing():
     np.testing.assert_allclose(jax.grad(problem.objective)((x, alpha), (X, y))[1], 0.0, atol=1e-6)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "method",
     [
@@ -119,13 +119,6 @@ def test_it_learns_to_rank(method):
     assert result.params[1] >= 0
 
 
-def test_a_bought_share_is_that_of_the_second_of_two_groups():
-    labels, budget = np.arange(500) % 4 == 0, gs.Budget(1.0, 1e-5)
-    (_, second), certificate = group_shares(labels, 2, budget, seed=0)
-    assert positive_share(labels, budget, seed=0) == (second, certificate)
-    assert second != 0.25
-
-
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"positive_share = 1\.0 must be strictly between 0 and 1"):
         auc(score, 1.0)
@@ -133,5 +126,3 @@ def test_bad_input_is_named():
         auc(score, 0.5, scalar_scale=0.0)
     with pytest.raises(ValueError, match=r"margin = -1\.0"):
         auc(score, 0.5, margin=-1.0)
-    with pytest.raises(ValueError, match="labels must be a list of 0 and 1"):
-        positive_share(np.array([0, 1, 2]), gs.Budget(1.0, 1e-3))

@@ -39,17 +39,19 @@ def solve(**failure):
     return gs.solve(problem, (X, Y), METHOD, BUDGET, init=jnp.zeros(2), seed=0)
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_tuned_with_a_certificate():
     result = solve()
     assert result.certificate.verify()
     assert "its own record alone" in result.certificate.assumptions[-1]
-    assert result.certificate.schedule["difference"].stream.length == 5
+    assert result.certificate.schedule["difference"].sampling.stream.length == 5
     # A block has 2·2 calls in its first round and 4·2 in each other, whatever the number of records.
     assert mood["calls"] == METHOD.steps * (2 * 2 + 4 * 4 * 2)
     before, after = (np.mean(shifted_error(np.asarray(shift), (X, Y))) for shift in (np.zeros(2), result.params))
     assert after < before - 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failure", "message"),
     [

@@ -68,6 +68,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_the_objective_is_the_worst_case_and_its_gradient_is_that_of_the_worst_distribution(problem):
     """Danskin: ∇ max_p Σ p_i ℓ_i − … = Σ p_i ∇ℓ_i at the maximiser."""
@@ -144,6 +145,7 @@ def test_losses_are_cut_and_so_is_their_gradient():
     assert float(cut.objective(PARAMS, data)) == pytest.approx(4.0 + 0.5 * 0.5)
 
 
+@pytest.mark.slow
 def test_sgd_solves_the_lifted_problem():
     """Full batches and no noise: the pair goes to the minimum over both, and η to the best dual."""
     X, y = logistic_table(n=60)

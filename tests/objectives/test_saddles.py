@@ -8,9 +8,9 @@ from jax.flatten_util import ravel_pytree
 from testkit.saddles import NAMES, SEEDS, setting
 
 import gossamer as gs
+from gossamer.engine.opening import set_up
 from gossamer.experiments import sweep
 from gossamer.methods import RGDA, SGDA, PrivateDiff
-from gossamer.solving import make_door
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,14 +56,15 @@ def _ends(case, method, quiet, seeds=SEEDS):
     planned = gs.plan(method, len(jax.tree.leaves(case.data)[0]), gs.Budget(20.0, 1e-5))
     noise = {name: value * np.float32(0 if quiet else 1) for name, value in planned.noise().items()}
     keys = jax.random.split(jax.random.key(0), seeds)
-    door = make_door(planned, "vmap")
-    x, _ = sweep._outputs(method, case.problem, door, seeds, noise, case.data, case.saddle, keys)
+    setup = set_up(planned, case.problem, "vmap")
+    x, _ = sweep._outputs(setup, seeds, (noise, case.saddle, case.data), keys)
     flat, unravel = ravel_pytree(case.saddle[0])
     points = jax.vmap(lambda x: ravel_pytree(x)[0])(x)
     hessians = jax.jit(jax.vmap(jax.hessian(lambda v: case.phi(unravel(v)))))(points)
     return np.linalg.norm(points - flat, axis=1), np.linalg.eigvalsh(np.asarray(hessians, np.float64))[:, 0]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 def test_rgda_leaves_the_saddle(name):
     """At least 95 of 100 private runs end away from it, at curvatures above −√(ρα); and so do runs without noise.
@@ -79,6 +80,7 @@ def test_rgda_leaves_the_saddle(name):
     assert np.all((distances > 0.5) & (smallest >= allowed))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", [SGDA, PrivateDiff])
 def test_first_order_methods_stay_there_without_noise(kind, name):

@@ -36,7 +36,7 @@ def test_the_game_has_the_same_gradient_in_x_and_its_y_is_public():
     expected = jax.grad(lambda x: sensing().objective(x, data))(x)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5), in_x, expected)
     assert in_y == -y
-    assert game.public_gradient((x, y), 0)[1] == -y  # all of it without a record
+    assert game.public_gradient((x, y), jax.random.key(0))[1] == -y  # all of it without a record
 
 
 def test_zero_is_a_strict_saddle_at_which_no_record_has_a_gradient():

@@ -82,6 +82,7 @@ def test_an_episode_is_the_sum_of_its_transitions_whatever_the_padding_holds():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.hostile
 def test_an_episode_moves_a_sum_by_two_thresholds_at_most():
     """Three episodes of four transitions, one turned round: as four records it moves the sum further (the control)."""
     rows = transitions(12)
@@ -101,6 +102,7 @@ def test_an_episode_moves_a_sum_by_two_thresholds_at_most():
     assert max(moved(td(value, 0.9), rows, 4)) > 2.5
 
 
+@pytest.mark.deep
 def test_it_fits_the_value_of_a_chain():
     """Without noise, on a linear chain: V(s) = s·θ with reward 1 per step and γ = ½ fits θ·1 = 1/(1 − γ) = 2."""
     ones = np.ones((4, 1), np.float32)
@@ -112,6 +114,7 @@ def test_it_fits_the_value_of_a_chain():
     np.testing.assert_allclose(theta, [2.0], atol=1e-2)
 
 
+@pytest.mark.slow
 def test_networks_as_value_functions():
     network = eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=jax.random.key(0))
     omega = jax.tree.map(lambda leaf: 0.1 * leaf if eqx.is_inexact_array(leaf) else leaf, network)

@@ -41,11 +41,14 @@ def test_the_value_is_equation_65_turned_round():
 def test_the_public_gradient_is_unbiased_and_fresh():
     """Over 2000 steps the gradient in w is θ + 2·0.5·w to within 5 SE, one being 0.1/√(16·2000)."""
     w, theta = jnp.array([0.5, 2.0]), jnp.array([0.3, 0.1])
-    gradients = jax.vmap(lambda t: GAME.public_gradient((w, theta), t)[0])(jnp.arange(2000))
+    gradients = jax.vmap(lambda key: GAME.public_gradient((w, theta), key)[0])(
+        jax.random.split(jax.random.key(0), 2000)
+    )
     np.testing.assert_allclose(jnp.mean(gradients, axis=0), theta + w, atol=5 * 0.1 / math.sqrt(16 * 2000))
     assert len(np.unique(np.asarray(gradients)[:, 0])) > 1990
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "method",
     [
@@ -61,6 +64,7 @@ def test_the_generator_finds_the_records(method):
     np.testing.assert_allclose(w, [0.0, 0.0], atol=0.05)
 
 
+@pytest.mark.slow
 def test_only_the_critic_is_asked_for():
     """The answers have the critic's shape; the generator's first step is the same whatever the records are."""
     method = PrivateDiff(steps=2, batch_size=4, ascent="public")
@@ -72,6 +76,7 @@ def test_only_the_critic_is_asked_for():
     assert np.any(runs[0][0] != runs[1][0])
 
 
+@pytest.mark.slow
 def test_replay():
     """The public randomness is no way past the oracle."""
     method = SGDA(steps=3, batch_size=4, ascent="public")
@@ -79,6 +84,7 @@ def test_replay():
     assert report, report.differing
 
 
+@pytest.mark.slow
 def test_networks_as_players():
     critic, generator = (eqx.nn.MLP(2, k, 4, 1, key=jax.random.key(k)) for k in (1, 2))
     game = wgan(lambda model, noise: model(noise), lambda model, z: model(z)[0], latent=2, penalty=0.1, fakes=8)

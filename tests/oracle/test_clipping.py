@@ -1,5 +1,7 @@
 """Clipped sums of every backend against a NumPy loop over records."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import gossamer as gs
 from gossamer.oracle.clipping import clip_and_sum
 
+pytestmark = pytest.mark.hostile
 RNG = np.random.default_rng(0)
 
 
@@ -49,21 +52,33 @@ def nested():
     return loss, {"x": x}, batch
 
 
-CASES = {"linear": linear_model, "multinomial": multinomial, "mlp": mlp, "nested": nested}
+CASES = {"linear": linear_model(), "multinomial": multinomial(), "mlp": mlp(), "nested": nested()}
 
 
 def backends(name):
     return ["auto", "ghost", "vmap"] + (["linear"] if name in ("linear", "multinomial") else [])
 
 
-PAIRS = [(name, backend) for name in CASES for backend in backends(name)]
+PAIRS = [
+    pytest.param(name, backend, marks=[pytest.mark.slow] if backend == "auto" or name == "multinomial" else [])
+    for name in CASES
+    for backend in backends(name)
+]
+
+
+@functools.cache
+def compiled(name, backend):
+    """The clipped sum of a case's gradients, as one program for all tests: (batch, mask, clip) -> sum."""
+    loss, params, _ = CASES[name]
+    return jax.jit(lambda batch, mask, clip: clip_and_sum(gs.Gradient(loss, params), batch, mask, clip, backend))
 
 
 def loop_over_records(h, batch, mask, clip):
     """The slow, obvious reference: one record at a time, in float64."""
     total = None
+    vectors = jax.jit(lambda record: h(record))  # noqa: PLW0108  (a query has no hash)
     for i in range(len(mask)):
-        vector = jax.tree.map(np.float64, h(jax.tree.map(lambda leaf, i=i: leaf[i], batch)))
+        vector = jax.tree.map(np.float64, vectors(jax.tree.map(lambda leaf, i=i: leaf[i], batch)))
         norm = np.sqrt(sum(np.sum(leaf**2) for leaf in jax.tree.leaves(vector)))
         factor = (min(1.0, clip / norm) if norm > 0 else 1.0) if mask[i] else 0.0
         part = jax.tree.map(lambda leaf, factor=factor: factor * leaf, vector)
@@ -79,25 +94,26 @@ def assert_close(ours, expected, scale):
 @pytest.mark.parametrize(("name", "backend"), PAIRS)
 @pytest.mark.parametrize("clip", [0.1, 1.0, 1e4])
 def test_gradients(name, backend, clip):
-    loss, params, batch = CASES[name]()
+    loss, params, batch = CASES[name]
     mask = RNG.random(23) < 0.7
-    ours = clip_and_sum(gs.Gradient(loss, params), batch, jnp.asarray(mask), clip, backend)
+    ours = compiled(name, backend)(batch, mask, clip)
     assert_close(ours, loop_over_records(gs.Gradient(loss, params), batch, mask, clip), 23 * min(clip, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), PAIRS)
 def test_differences(name, backend):
-    loss, params, batch = CASES[name]()
+    loss, params, batch = CASES[name]
     other = jax.tree.map(lambda leaf: leaf + 0.1, params)
     h = gs.Difference(loss, params, other)
     mask = np.ones(23, bool)
-    assert_close(clip_and_sum(h, batch, jnp.asarray(mask), 0.2, backend), loop_over_records(h, batch, mask, 0.2), 5)
+    ours = jax.jit(lambda mask: clip_and_sum(h, batch, mask, 0.2, backend))(mask)
+    assert_close(ours, loop_over_records(h, batch, mask, 0.2), 5)
 
 
 @pytest.mark.parametrize(("name", "backend"), PAIRS)
 def test_an_empty_sample_sums_to_zero(name, backend):
-    loss, params, batch = CASES[name]()
-    total = clip_and_sum(gs.Gradient(loss, params), batch, jnp.zeros(23, bool), 1.0, backend)
+    total = compiled(name, backend)(CASES[name][2], np.zeros(23, bool), 1.0)
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(total))
 
 
@@ -105,7 +121,7 @@ def test_an_empty_sample_sums_to_zero(name, backend):
 @pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30])
 def test_a_poisoned_record_contributes_at_most_its_clip_and_padding_nothing(name, backend, poison):
     """Row 3 is poisoned and counts; row 5 is poisoned and masked, as padding may be."""
-    loss, params, batch = CASES[name]()
+    batch = CASES[name][2]
     poisoned = jax.tree.map(
         lambda leaf: (
             leaf
@@ -115,8 +131,8 @@ def test_a_poisoned_record_contributes_at_most_its_clip_and_padding_nothing(name
         batch,
     )
     mask = np.arange(23) != 5
-    ours = clip_and_sum(gs.Gradient(loss, params), poisoned, jnp.asarray(mask), 1.0, backend)
-    clean = clip_and_sum(gs.Gradient(loss, params), batch, jnp.asarray(mask & (np.arange(23) != 3)), 1.0, backend)
+    ours = compiled(name, backend)(poisoned, mask, 1.0)
+    clean = compiled(name, backend)(batch, mask & (np.arange(23) != 3), 1.0)
     apart = np.sqrt(
         sum(np.sum((a - b) ** 2) for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(clean), strict=True))
     )
@@ -132,6 +148,7 @@ def test_large_gradients(backend):
     np.testing.assert_allclose(ours["weights"], [1.0, -1.0], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "linear", "ghost", "vmap"])
 def test_zero_gradients(backend):
     params = {"weights": jnp.zeros(2)}
@@ -142,11 +159,12 @@ def test_zero_gradients(backend):
     np.testing.assert_array_equal(same["weights"], [0.0, 0.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["ghost", "vmap"])
 @pytest.mark.parametrize("microbatch", [1, 4, 7, 23, 100])
 def test_microbatches_do_not_change_the_sum(backend, microbatch):
-    loss, params, batch = mlp()
-    whole = gs.clipped_sum(loss, params, batch, backend=backend)
+    loss, params, batch = CASES["mlp"]
+    whole = compiled("mlp", backend)(batch, np.ones(23, bool), 1.0)
     parts = gs.clipped_sum(loss, params, batch, backend=backend, microbatch=microbatch)
     assert_close(parts, whole, 23)
 
@@ -157,7 +175,7 @@ def test_blocks_have_their_own_norms(backend):
         x, y = params
         return jnp.dot(x, record["u"]) * 10 + jnp.dot(y, record["v"])
 
-    batch = nested()[2]
+    batch = CASES["nested"][2]
     params = (jnp.zeros(3), jnp.zeros(4))
     first, second = gs.clipped_sum(loss, params, batch, clip=(0.5, 2.0), backend=backend)
     mask = np.ones(23, bool)
@@ -166,7 +184,7 @@ def test_blocks_have_their_own_norms(backend):
 
 
 def test_a_joint_query_clips_its_parts_apart():
-    batch = nested()[2]
+    batch = CASES["nested"][2]
     h = gs.Joint((gs.Value(lambda z: z["u"]), gs.Value(lambda z: {"sum": jnp.sum(z["v"])})))
     first, second = clip_and_sum(h, batch, jnp.ones(23, bool), (0.5, 0.1))
     mask = np.ones(23, bool)
@@ -175,6 +193,7 @@ def test_a_joint_query_clips_its_parts_apart():
     np.testing.assert_allclose(second["sum"], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.float16, jnp.bfloat16])
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 def test_tables_of_any_type_are_clipped(dtype, backend):
@@ -202,8 +221,9 @@ def test_a_tiny_row_with_a_huge_error_is_clipped(backend):
     assert np.linalg.norm(np.asarray(total["weights"], np.float64)) <= 1 + 1e-5
 
 
+@pytest.mark.slow
 def test_low_precision_parameters_are_clipped_in_float32():
-    loss, params, batch = mlp()
+    loss, params, batch = CASES["mlp"]
     low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
     for backend in ("ghost", "vmap"):
         total = gs.clipped_sum(loss, low, batch, clip=1.0, backend=backend)
@@ -211,7 +231,7 @@ def test_low_precision_parameters_are_clipped_in_float32():
 
 
 def test_wrong_backends_and_thresholds_are_refused():
-    loss, params, batch = mlp()
+    loss, params, batch = CASES["mlp"]
     with pytest.raises(ValueError, match="backend = 'linear' needs"):
         gs.clipped_sum(loss, params, batch, backend="linear")
     with pytest.raises(ValueError, match="must be one of 'auto'"):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer import accounting
 from gossamer.oracle import Ask, Oracle
 from gossamer.oracle.correlation import STRATEGIES, mixture, nodes_over_leaves, running_noise, strategy_matrix
 from gossamer.oracle.door import Door, Ledger, Secrets
-from gossamer.schedule import Query, Schedule, Stream
+from gossamer.privacy import accounting
+from gossamer.privacy.sampling import Blocks, Poisson, Stream
+from gossamer.privacy.schedule import Query, Schedule
 
 
 def printed_nodes(t):
@@ -41,11 +42,11 @@ def test_the_nodes_over_each_leaf_are_counted(length):
 
 def test_the_printed_number_of_nodes_is_caught_where_it_is_too_small():
     """Noise for √(2 ln T) instead of the root of the nodes costs more than its ε at T = 1, 2 and 4, and only there."""
-    (query,) = accounting.calibrate(Schedule((Query("g", 1, 0.5, disjoint=True),)), gs.Budget(1.0, 1e-5), 100)
+    (query,) = accounting.calibrate(Schedule((Query("g", 1, Blocks(50)),)), gs.Budget(1.0, 1e-5), 100)
 
     def cost(length):
         share = math.sqrt(2 * math.log(length) / max(nodes_over_leaves(length)))
-        printed = Query("g", 1, 0.5, disjoint=True, noise_multiplier=share * query.noise_multiplier)
+        printed = Query("g", 1, Blocks(50), noise_multiplier=share * query.noise_multiplier)
         return accounting.pld_epsilon(Schedule((printed,)), 1e-5, "replace_one")
 
     assert cost(1) == math.inf
@@ -78,8 +79,8 @@ def test_the_factorization_is_less_noisy_than_the_tree():
 def two_streams(strategy):
     """Two streams of four answers: one by "first" and three by "rest"."""
     return (
-        Query("first", 2, 1 / 12, disjoint=True, stream=Stream(strategy, 4, first=0, share=1)),
-        Query("rest", 6, 1 / 12, disjoint=True, stream=Stream(strategy, 4, first=1, share=3)),
+        Query("first", 2, Blocks(1, Stream(strategy, 4, first=0, share=1))),
+        Query("rest", 6, Blocks(1, Stream(strategy, 4, first=1, share=3))),
     )
 
 
@@ -89,13 +90,14 @@ def noises(strategy, runs):
 
     def run(key):
         secrets = Secrets(jnp.zeros((12, 1)), {"first": 2.0, "rest": 2.0}, key, jnp.arange(12))
-        ask = Ask(Oracle(door, secrets), Ledger.empty(door.schedule))
+        ask = Ask(Oracle(door, secrets), Ledger.empty(door.schedule), jax.random.key(0))
         asked = [ask(name, lambda z: z, clip=1.0) for name in ("first", *("rest",) * 3) * 2]
         return jnp.concatenate(asked).reshape(2, 4)
 
     return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), runs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_door_draws_the_noise_that_the_proof_is_about(strategy):
     """The covariance of a stream's answers is σ² C⁻¹C⁻ᵀ, and another stream's noise is independent of it."""
@@ -114,24 +116,26 @@ def test_the_door_draws_the_noise_that_the_proof_is_about(strategy):
 
 def test_streams_that_would_repeat_noise_are_refused():
     first, rest = two_streams("factorization")
-    with pytest.raises(ValueError, match="disjoint"):
-        Query("g", 4, 0.1, stream=Stream("tree", 4, 0, 1))
-    with pytest.raises(ValueError, match="beyond its length"):
-        Query("g", 4, 0.1, disjoint=True, stream=Stream("tree", 4, 2, 3))
+    with pytest.raises(TypeError, match="stream"):  # only disjoint blocks have one
+        Poisson(0.1, stream=Stream("tree", 4, 0, 1))
+    for first_place, share in ((2, 3), (0, 5), (-1, 2), (0, 0), (0, 1.5)):
+        with pytest.raises(ValueError, match="beyond its length"):
+            Stream("tree", 4, first_place, share)
     with pytest.raises(ValueError, match="no place twice"):
-        Schedule((first, Query("again", 2, 1 / 12, disjoint=True, stream=first.stream)))
+        Schedule((first, Query("again", 2, first.sampling)))
     with pytest.raises(ValueError, match="one strategy"):
-        Schedule((first, Query("other", 2, 1 / 12, disjoint=True, stream=Stream("tree", 4, 1, 1))))
+        Schedule((first, Query("other", 2, Blocks(1, Stream("tree", 4, 1, 1)))))
     with pytest.raises(ValueError, match="strategy = 'bush'"):
         strategy_matrix("bush", 4)
     assert Schedule.from_dicts(Schedule((first, rest)).to_dicts()) == Schedule((first, rest))
 
 
 def test_a_block_of_b_rows_has_b_rows():
-    """b/n·n is not b in float64 for every b and n: for b = 1 rounding down would even leave nothing."""
+    """b/n·n is not b in float64 for every b and n, and the first version wrote b/n: rounding down would lose rows."""
     short = 0
     for n in range(1, 2000, 7):
         for b in range(1, n + 1, 11):
-            assert Query("g", 1, b / n, disjoint=True).block_rows(n) == b
+            (query,) = Schedule.from_dicts([dict(name="g", count=1, rate=b / n, disjoint=True)], n)
+            assert query.sampling == Blocks(b)
             short += int(b / n * n) < b
     assert short > 0

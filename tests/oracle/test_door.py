@@ -9,28 +9,32 @@ import pytest
 from scipy import stats
 
 import gossamer as gs
-from gossamer import loop
+from gossamer.engine import loop
 from gossamer.oracle import Ask, Door, Ledger, Oracle, Secrets
-from gossamer.schedule import Query, Schedule
+from gossamer.oracle.door import Question
+from gossamer.privacy.perturbed import PerturbedObjective
+from gossamer.privacy.sampling import Blocks, Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 DATA = jnp.arange(12.0).reshape(6, 2) / 10
 
 
 def door(*queries, n=6, capacity=6, **options):
-    sizes = tuple((query.name, capacity) for query in queries if query.sampling == "poisson")
+    sizes = tuple((query.name, capacity) for query in queries if query.sampling.has_capacity)
     return Door(n, Schedule(queries), sizes, **options)
 
 
 def make_ask(door, sigma=0.0, key=0, data=DATA):
     noise = {query.name: jnp.float32(sigma) for query in door.schedule}
     keys = loop.split(jax.random.key(key))
-    return Ask(Oracle(door, loop.make_secrets(door, data, noise, keys)), Ledger.empty(door.schedule))
+    return Ask(Oracle(door, loop.make_secrets(door, data, noise, keys)), Ledger.empty(door.schedule), jax.random.key(0))
 
 
 def identity(record):
     return record
 
 
+@pytest.mark.slow
 def test_a_full_pass_without_noise_is_the_mean():
     ask = make_ask(door(Query("mean", 1)))
     np.testing.assert_allclose(ask("mean", identity, clip=100.0), DATA.mean(0), rtol=1e-6)
@@ -51,6 +55,7 @@ def test_noise_has_the_stated_deviation_and_is_gaussian():
     assert stats.kstest(uniform, "norm").pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_joint_blocks_get_noise_by_their_weights():
     d = 40_000
     data = jnp.zeros((6, d))
@@ -94,15 +99,16 @@ def test_a_threshold_is_one_number():
 
 
 def test_every_query_draws_fresh_noise_and_a_fresh_sample():
-    queries = (Query("a", 3, rate=0.5), Query("b", 3, rate=0.5))
+    queries = (Query("a", 3, Poisson(0.5)), Query("b", 3, Poisson(0.5)))
     ask = make_ask(door(*queries), sigma=1.0)
     answers = [np.asarray(ask(name, identity, clip=1.0)) for name in "ababab"]
     assert len({answer.tobytes() for answer in answers}) == 6
 
 
+@pytest.mark.slow
 def test_a_poisson_answer_is_unbiased_and_divided_by_a_public_number():
     """Mean over 4000 samples of one record's contribution: 5 standard errors."""
-    query = Query("mean", 4000, rate=0.3)
+    query = Query("mean", 4000, Poisson(0.3))
     ask = make_ask(door(query))
     record = jnp.zeros(6).at[2].set(1.0)[:, None]
     ask = make_ask(door(query), data=record)
@@ -114,19 +120,20 @@ def test_a_poisson_answer_is_unbiased_and_divided_by_a_public_number():
 
 
 def _answer_at(ask, query, index):
-    return ask._oracle.answer(query, index, identity, jnp.float32(1.0), (1.0,), None)[0][0]
+    return ask._oracle.answer(Question(query, index, identity, jnp.float32(1.0), (1.0,)), None)[0][0]
 
 
 def test_an_empty_sample_answers_pure_noise():
-    query = Query("mean", 1, rate=1e-6)
+    query = Query("mean", 1, Poisson(1e-6))
     answer = make_ask(door(query, capacity=1), sigma=1.0)("mean", identity, clip=1.0)
     assert np.all(np.isfinite(answer))
     assert np.any(answer != 0)
 
 
+@pytest.mark.slow
 def test_disjoint_blocks_meet_every_record_once():
     """Two kinds of disjoint queries share one partition: 2 blocks of 2 rows and 1 of 2."""
-    first, second = Query("a", 2, rate=1 / 3, disjoint=True), Query("b", 1, rate=1 / 3, disjoint=True)
+    first, second = Query("a", 2, Blocks(2)), Query("b", 1, Blocks(2))
     ask = make_ask(door(first, second))
     one_hot = make_ask(door(first, second), data=jnp.eye(6))
     seen = sum(2 * np.asarray(one_hot(name, identity, clip=10.0)) for name in "aab")
@@ -134,10 +141,16 @@ def test_disjoint_blocks_meet_every_record_once():
     assert ask._oracle.door.first_row(second) == 4
 
 
+def test_a_perturbed_objective_is_not_answered_as_a_mean():
+    ask = make_ask(door(Query("objective", 1, PerturbedObjective(0.1))), sigma=1.0)
+    with pytest.raises(TypeError, match="no mean query"):
+        ask("objective", identity, clip=1.0)
+
+
 def test_absent_rows_do_not_count():
     d = door(Query("mean", 1))
     secrets = Secrets(DATA, {"mean": jnp.float32(0)}, jax.random.key(0), jnp.arange(0), jnp.arange(6) != 2)
-    answer = Ask(Oracle(d, secrets), Ledger.empty(d.schedule))("mean", identity, clip=100.0)
+    answer = Ask(Oracle(d, secrets), Ledger.empty(d.schedule), jax.random.key(0))("mean", identity, clip=100.0)
     np.testing.assert_allclose(answer, (DATA.sum(0) - DATA[2]) / 6, rtol=1e-6)
 
 
@@ -186,6 +199,7 @@ def test_a_door_is_a_compile_time_constant():
     assert dataclasses.replace(a, n=7) != a
 
 
+@pytest.mark.slow
 def test_an_answer_has_no_digits_beyond_those_of_its_noise():
     """With 64-bit numbers a sum has twice the digits of float32 noise: the rest would be as clear as without it."""
 

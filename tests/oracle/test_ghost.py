@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from jax import lax
 from testkit.per_record import check_ghost, clipped, flat, ghost_contributions, per_record_gradients
+from testkit.rings import deep_but
 
 from gossamer.oracle.clipping import ghost
 
+pytestmark = pytest.mark.hostile
 KEY = jax.random.key(7)
 SIZE = 5
 
@@ -252,12 +254,28 @@ def record_of_many_leaves():
     return loss, normal(3, 2), batch
 
 
-@pytest.mark.parametrize("name", MODELS)
+REPRESENTATIVE = (
+    "mlp",
+    "strided_convolutions",
+    "embedding",
+    "attention",
+    "weight_norm",
+    "recurrent_by_scan",
+    "tied_weights",
+)
+"""Dense layers, convolutions, tables, attention, loops, normalised and shared weights."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", deep_but(MODELS, *REPRESENTATIVE))
 def test_agrees_with_one_record_at_a_time(name):
     check_ghost(*MODELS[name]())
 
 
-@pytest.mark.parametrize("name", ["mlp", "strided_convolutions", "attention", "embedding", "weight_norm"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", deep_but(["mlp", "strided_convolutions", "attention", "embedding", "weight_norm"], "mlp", "embedding")
+)
 def test_agrees_in_bfloat16(name):
     # The network itself is rounded to 8 bits here, so the gradient is compared loosely and the norm bound tightly.
     loss, params, batch = MODELS[name]()
@@ -270,6 +288,7 @@ def test_agrees_in_bfloat16(name):
     np.testing.assert_allclose(np.linalg.norm(got, axis=1), clip, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_mixed_precision_accumulates_in_float32():
     def loss(p, x):
         return jnp.sum(x.astype(jnp.bfloat16) @ p["w"].astype(jnp.bfloat16)).astype(jnp.float32)
@@ -278,6 +297,7 @@ def test_mixed_precision_accumulates_in_float32():
     np.testing.assert_array_equal(answer["w"], 300.0)  # 300 is not a bfloat16
 
 
+@pytest.mark.slow
 def test_blocks_are_clipped_by_their_own_norms():
     def loss(p, z):
         return jnp.sum(jnp.tanh(z @ p[0]["w"]) * p[1]) + jnp.sum(p[0]["b"])

@@ -10,8 +10,9 @@ from jax import lax
 from testkit.per_record import moved, per_record_gradients
 
 from gossamer.oracle.clipping import ghost
-from gossamer.oracle.clipping.ghost import contributions
+from gossamer.oracle.clipping.ghost import contributions, sums
 
+pytestmark = pytest.mark.hostile
 DISTANCES = (1.0, 1e-2, 1e-4, 1e-6)
 Split = contributions.OuterDifference
 
@@ -75,6 +76,7 @@ def excesses(network):
         yield float(np.sqrt(np.sum(squares, axis=0)).max()) / clip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_difference_is_within_its_threshold(network):
     assert max(excesses(network)) <= 1 + 1e-4
@@ -98,8 +100,10 @@ class Expanded(Split):
         return Split(self.r - self.a2, self.d1, self.a2, self.d1 - self.e).weighted_sum(weights)
 
 
+@pytest.mark.slow
 def test_expanded_formula_loses_the_bound(monkeypatch):
     monkeypatch.setattr(contributions, "OuterDifference", Expanded)
+    monkeypatch.setattr(sums, "fits", lambda *_: jnp.bool_(True))  # or the sum is withheld
     far, _, *near = excesses("dense")
     assert far <= 1 + 1e-4
     assert max(near) > 1 + 1e-2  # its rounding error is of either sign
@@ -125,6 +129,7 @@ def understated(form):
     return float(np.max(1 - np.asarray(form.squared_norms()) / true))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.01, 1.5, 30.0])
 def test_terms_that_cancel_do_not_hide_the_difference(factor):
     # The input grows by a factor and the error shrinks by it, as when two layers exchange their scales.
@@ -145,5 +150,6 @@ def test_products_of_tiny_and_huge_numbers_are_seen(monkeypatch):
         return float(np.linalg.norm(ghost.clipped_gradient(loss, jnp.zeros(64), batch, jnp.ones(1, bool), 0.1)))
 
     assert norm() <= 0.1 * (1 + 1e-4)
-    monkeypatch.setattr(contributions, "_floored_squares", lambda x: jnp.sum(x * x, axis=-1))
+    monkeypatch.setattr(contributions, "squared_norms", lambda x: jnp.sum(x * x, axis=-1))
+    monkeypatch.setattr(sums, "fits", lambda *_: jnp.bool_(True))
     assert norm() > 0.5  # without the floor the squares underflow and the record escapes its threshold

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
@@ -41,11 +42,25 @@ def parameters(numbers):
 LAYER = st.tuples(st.sampled_from(sorted(LAYERS)), st.sampled_from(sorted(ACTIVATIONS)))
 
 
+ARCHITECTURES = st.lists(LAYER, min_size=1, max_size=4)
+
+
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, derandomize=True)
-@given(
-    st.lists(st.tuples(st.sampled_from(sorted(LAYERS)), st.sampled_from(sorted(ACTIVATIONS))), min_size=1, max_size=4)
-)
+@given(ARCHITECTURES)
 def test_random_architectures(layers):
+    check(layers)
+
+
+@pytest.mark.deep
+@pytest.mark.hostile
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(ARCHITECTURES)
+def test_many_random_architectures(layers):
+    check(layers)
+
+
+def check(layers):
     numbers = np.random.default_rng(len(layers))
     embed = jnp.asarray(0.5 * numbers.normal(size=(7, WIDTH)), jnp.float32)
     params = {"embed": embed, "layers": [parameters(numbers) for _ in layers]}

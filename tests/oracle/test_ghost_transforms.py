@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from testkit.per_record import QUICK
 
 from gossamer.oracle.clipping import ghost
 
+pytestmark = pytest.mark.hostile
 KEY = jax.random.key(5)
 
 
@@ -39,7 +39,7 @@ def difference(params, batch, mask, clip):
     return ghost.clipped_difference(loss, params, parameters(jax.random.key(1)), batch, mask, clip)
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+@partial(jax.jit, static_argnums=0)
 def ask(query, params, batch, mask, clip):
     return query(params, batch, mask, clip)
 
@@ -51,6 +51,7 @@ def close(one, two):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), one, two)
 
 
+@pytest.mark.slow
 @queries
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, 3e38, 1e30])
 def test_rows_that_do_not_count_leave_no_trace(query, poison):
@@ -62,25 +63,27 @@ def test_rows_that_do_not_count_leave_no_trace(query, poison):
     close(ask(query, params, (x, tokens), mask, 0.7), ask(query, params, (clean, tokens), without, 0.7))
 
 
+@pytest.mark.slow
 @queries
 def test_an_empty_sample_answers_zero(query):
     answer = ask(query, parameters(KEY), records(6), jnp.zeros(6, bool), 1.0)
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(answer))
 
 
+@pytest.mark.slow
 @queries
 def test_the_same_inside_every_transformation(query):
     seeds = jax.random.split(KEY, 2)
     batch, mask = records(6), jnp.array([True, True, False, True, True, False])
     expected = [ask(query, parameters(seed), batch, mask, 0.7) for seed in seeds]
 
-    @partial(jax.jit, compiler_options=QUICK)
+    @jax.jit
     def together(seeds, clip):
         return jax.vmap(lambda seed: query(parameters(seed), batch, mask, clip))(seeds)
 
     close(together(seeds, 0.7), jax.tree.map(lambda *leaves: jnp.stack(leaves), *expected))
 
-    @partial(jax.jit, compiler_options=QUICK)
+    @jax.jit
     def looped(seed, clip):
         start = jax.tree.map(jnp.zeros_like, parameters(seed))
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from gossamer.oracle import noise
 
+pytestmark = pytest.mark.slow
 N = 4_000_000
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 from testkit.catalogue import ENTRIES
+from testkit.rings import deep_but
 
 import gossamer as gs
 from gossamer.oracle import stored
@@ -29,9 +30,14 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(stored, "SMALL_BYTES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mesh"),
-    [("GD", None), ("SGD", None), ("PrivateDiff", None), ("RGDA in one pass", None), ("SGD", MESH), ("GD", MESH)],
+    deep_but(
+        [("GD", None), ("SGD", None), ("PrivateDiff", None), ("RGDA in one pass", None), ("SGD", MESH), ("GD", MESH)],
+        ("SGD", None),
+        ("SGD", MESH),
+    ),
 )
 def test_disk_is_memory(name, mesh, tmp_path):
     entry = ENTRIES[name]
@@ -42,6 +48,7 @@ def test_disk_is_memory(name, mesh, tmp_path):
     assert disk.certificate == memory.certificate
 
 
+@pytest.mark.slow
 def test_only_the_rows_of_samples_are_read_and_ahead_of_time(tmp_path, monkeypatch):
     entry = ENTRIES["SGD"]
     asked, waited = [], []
@@ -65,6 +72,7 @@ def test_only_the_rows_of_samples_are_read_and_ahead_of_time(tmp_path, monkeypat
     assert all(len(rows) == capacity for rows in asked)
 
 
+@pytest.mark.slow
 def test_types_that_devices_do_not_have(tmp_path):
     X, y = ENTRIES["GD"].data
     data = on_disk((X.astype(np.float64), y.astype(np.int64)), tmp_path)
@@ -86,6 +94,7 @@ def test_what_is_refused(tmp_path):
         entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0, diagnostics=True)
 
 
+@pytest.mark.slow
 def test_a_run_from_disk_continues(tmp_path):
     """The program calls back into Python, which numbers its functions anew in every process."""
     entry = ENTRIES["SGD"]

@@ -73,6 +73,7 @@ def page():
     return render(certificate(), {"gradient_norm": np.geomspace(1.0, 1e-3, 300)}, EVIL)
 
 
+@pytest.mark.slow
 def test_the_console_stays_silent(page, tmp_path):
     """And it is heard when it does not: a control page asks for a picture, against its own policy."""
     sound, control = tmp_path / "report.html", tmp_path / "control.html"
@@ -85,6 +86,7 @@ def test_the_console_stays_silent(page, tmp_path):
     assert any("Content Security Policy" in line for line in console)
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone_breaks_no_words_and_shows_its_figures(page, tmp_path):
     """Measured from outside, in a frame as wide as a small phone; as controls a wide block stretches it, and a narrow
     cell breaks its word."""

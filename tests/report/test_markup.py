@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testkit.pages import Page
 
-from gossamer.report.markup import Markup, at_most, element, join, number, rounded_up, shown, visible
+from gossamer.report.markup import Markup, at_most, element, join, number, rounded_up, visible, written
 
 
 @given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())))
@@ -65,6 +65,6 @@ def test_a_limit_never_looks_smaller_than_it_is(share):
 
 
 def test_values_of_json():
-    assert shown([None, True, 2.0, ["a", ["b"]], {"k": 1}]) == "none, yes, 2, a, …, k = 1"
-    assert shown(39.2857142857) == "39.2857142857" and shown(0.1) == "0.1"
-    assert shown(list(range(25))).endswith("19 and 5 more")
+    assert written([None, True, 2.0, ["a", ["b"]], {"k": 1}]) == "none, yes, 2, a, …, k = 1"
+    assert written(39.2857142857) == "39.2857142857" and written(0.1) == "0.1"
+    assert written(list(range(25))).endswith("19 and 5 more")

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from testkit.pages import Page, certificate
 
 import gossamer as gs
-from gossamer import tradeoff
+from gossamer.base.leak import Leak
 from gossamer.learn import _buying
+from gossamer.privacy import tradeoff
+from gossamer.privacy.facts import Bought
+from gossamer.privacy.sampling import Blocks, Poisson
+from gossamer.privacy.schedule import Query, Schedule
 from gossamer.report import citing, render
 from gossamer.report.course import _shares
-from gossamer.report.markup import Markup, percent, visible
-from gossamer.schedule import Query, Schedule
+from gossamer.report.markup import Markup, visible
 
 HISTORY = {"step": np.arange(1.0, 11.0), "gradient_norm": np.geomspace(1.0, 1e-3, 10), "dual": np.full(10, math.nan)}
 PIPELINE = {
@@ -34,6 +37,7 @@ PIPELINE = {
     "model": {"estimator": "PrivateLogisticRegression", "features": 3},
 }
 LEAKY = {**PIPELINE, "schema": {"columns": {"age": {"kind": "number", "low": 17, "high": 90, "read_from_data": True}}}}
+LEAK = Leak("data_norm", "the largest row norm", "argument")
 NOT_MET = "NOT MET: data_norm, the largest row norm, was read from the records and is outside this guarantee."
 
 
@@ -81,7 +85,7 @@ def test_what_an_attacker_can_do_is_computed_from_the_curve():
     budget = gs.Budget(promised.epsilon, promised.delta)
     curve = tradeoff.scheduled(promised.schedule, budget, promised.n, promised.capacities)
     assert re.search(rf"guesses right at most {100 * curve.even_odds() + 0.05:.1f}\u00a0% of the time", report().text)
-    assert f"{100 * curve.found(0.05) + 0.05:.1f}\u00a0% of those in which it is true" in report().text
+    assert f"{100 * curve.found(0.05) + 0.05:.1f}\u00a0% of the cases in which it is right" in report().text
     other = report(certificate(neighbors="add_remove")).text
     assert "wonders, with even odds, whether it is in the table" in other
     assert "narrowed" in report().text and "narrowed" not in other
@@ -107,7 +111,7 @@ def test_the_drawn_limits_rise_and_the_schedule_stays_below_the_budget_and_above
         (certificate(seed=0), PIPELINE, "broken", "can subtract the noise"),
         (dataclasses.replace(certificate(), epsilon=0.5), PIPELINE, "broken", "DOES NOT HOLD"),
         (certificate(diagnostics=True), PIPELINE, "reserved", "Non-private diagnostics were computed"),
-        (dataclasses.replace(certificate(), assumptions=(NOT_MET,)), PIPELINE, "reserved", NOT_MET),
+        (dataclasses.replace(certificate(), leaks=(LEAK,)), PIPELINE, "reserved", NOT_MET),
         (certificate(), LEAKY, "reserved", "NOT MET: what is marked below"),
         (certificate(30.0), PIPELINE, "reserved", "The promise is weak"),
         (certificate(), {}, "holds", "No schema was kept"),
@@ -125,14 +129,14 @@ def test_what_takes_away_from_a_promise_stands_at_the_top(promised, pipeline, le
 def test_a_delta_of_one_record_in_the_clear_is_pointed_out():
     with pytest.warns(gs.WeakGuaranteeWarning):
         promised = certificate(delta=0.01)
-    assert "giving away one random record" in report(promised).text
+    assert "one random record in the clear" in report(promised).text
 
 
 def test_a_schedule_that_no_accountant_understands_is_no_promise():
     silent = certificate().schedule.with_noise((0.0,))
     page = report(dataclasses.replace(certificate(), schedule=silent))
     assert page.with_class("broken")
-    assert "costs ε\u00a0=\u00a0∞" in page.text
+    assert "costs ε = inf" in page.text
 
 
 def test_unconfirmed_bounds_are_marked_where_they_stand():
@@ -159,7 +163,7 @@ def test_the_positive_class_is_the_one_that_the_model_scores():
 
 
 def test_without_noise_nothing_is_called_noisy_or_private():
-    claims = ("plus Gaussian noise", "noisy answers", "through the private answers", "Outcome\x00holds")
+    claims = ("plus Gaussian noise", "noisy answers", "from the private answers listed", "Outcome\x00holds")
     private, exact = report().text, report(certificate(math.inf)).text
     assert all(claim in private and claim not in exact for claim in claims)
     assert all(said in exact for said in ("the answer is exact", "NOT private", "no privacy is claimed"))
@@ -172,8 +176,11 @@ def test_a_huge_epsilon_is_no_likeness():
 
 
 def test_many_assumptions_that_are_not_met_are_counted_at_the_top_and_listed_below():
-    sentences = tuple(f"NOT MET: {i} was read from the records." for i in range(4))
-    page = report(dataclasses.replace(certificate(), assumptions=sentences))
+    leaks = tuple(Leak(f"bound_{i}", "a bound", "argument") for i in range(4))
+    promised = dataclasses.replace(certificate(), leaks=leaks)
+    sentences = promised.assumptions[-4:]
+    assert all(sentence.startswith("NOT MET: bound_") for sentence in sentences)
+    page = report(promised)
     top = "\x00".join(page.pieces[: page.pieces.index("What was promised")])
     assert "4 assumptions are NOT MET" in top and not any(sentence in top for sentence in sentences)
     assert all(sentence in page.pieces for sentence in sentences)
@@ -182,23 +189,32 @@ def test_many_assumptions_that_are_not_met_are_counted_at_the_top_and_listed_bel
 
 @pytest.mark.parametrize("name", [_buying.POSITIVES, _buying.GROUPS])
 def test_what_was_bought_has_its_own_part_of_the_cost_and_sets_what_is_not_free_of_the_records(name):
-    assert percent(_buying.SHARE_OF_BUDGET, 0) == "5\u00a0%"
     query = Query(name, 1, clip="1", noise_multiplier=500.0)
-    promised = dataclasses.replace(certificate(), schedule=Schedule((query, *certificate().schedule)))
+    bought = Bought(name, 0.05 * certificate().epsilon, 0.05 * certificate().delta)
+    promised = dataclasses.replace(
+        certificate(), schedule=Schedule((query, *certificate().schedule)), purchases=(bought,)
+    )
     text = report(promised).text
     assert "Share of cost\x005\u00a0% of ε and δ\x00100\u00a0%" in text
-    assert f"come from the records by the private answer “{name}”" in text
-    assert "come from the records" not in report().text
+    assert f"the private answer “{name}” comes from the records" in text
+    assert "comes from the records" not in report().text
+    uneven = dataclasses.replace(bought, delta=0.2 * certificate().delta)
+    text = report(dataclasses.replace(promised, purchases=(uneven,))).text
+    assert "Share of cost\x005\u00a0% of ε and 20\u00a0% of δ\x00100\u00a0%" in text
+
+
+def shares_of(*queries):
+    return _shares(dataclasses.replace(certificate(), schedule=Schedule(queries)))
 
 
 def test_shares_of_cost_follow_their_formula():
     """Σ c q²/σ²: 100·1/4 = 25 against 400·0.25/1 = 100; of the blocks the least noisy pays 1/σ² = 25, once."""
-    full, sampled = Query("a", 100, noise_multiplier=2.0), Query("b", 400, 0.5, noise_multiplier=1.0)
-    assert _shares(Schedule((full, sampled))) == {"a": "20\u00a0%", "b": "80\u00a0%"}
-    blocks = [Query(name, 5, 0.01, disjoint=True, noise_multiplier=s) for name, s in (("c", 0.2), ("d", 0.3))]
-    shares = _shares(Schedule((full, sampled, *blocks)))
+    full, sampled = Query("a", 100, noise_multiplier=2.0), Query("b", 400, Poisson(0.5), noise_multiplier=1.0)
+    assert shares_of(full, sampled) == {"a": "20\u00a0%", "b": "80\u00a0%"}
+    blocks = [Query(name, 5, Blocks(10), noise_multiplier=s) for name, s in (("c", 0.2), ("d", 0.3))]
+    shares = shares_of(full, sampled, *blocks)
     assert [int(share[:-2]) for share in shares.values()] == [17, 67, 17, 0]
-    assert _shares(Schedule((full, Query("e", 1, noise_multiplier=20.0))))["e"] == "below 1\u00a0%"
+    assert shares_of(full, Query("e", 1, noise_multiplier=20.0))["e"] == "below 1\u00a0%"
 
 
 def test_curves_have_words_and_long_ones_a_median():
@@ -245,24 +261,25 @@ JSON = st.recursive(
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(TEXT, min_size=14, max_size=14, unique=True), JSON)
+@given(st.lists(TEXT, min_size=15, max_size=15, unique=True), JSON)
 def test_no_text_from_outside_becomes_markup_and_all_of_it_is_there(texts, anything):
-    method, seed, key, value, kind, sentence, package, version, query, clip, target, column, leak, curve = texts
+    method, why, key, value, kind, sentence, package, version, query, clip, target, column, name, what, curve = texts
     schedule = Schedule((dataclasses.replace(certificate().schedule["gradient"], name=query, clip=clip),))
     promised = dataclasses.replace(
         certificate(),
         method=method,
-        seed=seed,
+        trusted=(why,),
         configuration={key: value},
         problem={"kind": kind},
-        assumptions=(sentence,),
+        noted=(sentence,),
+        leaks=(Leak(name, what, "argument"), Leak("", what, "noted")),
         versions={package: version},
         schedule=schedule,
     )
     pipeline = {
         "objective": target,
         "target": target,
-        "schema": {"columns": {column: {"kind": kind, "low": 0, key: value}, "other": anything}, "leaks": [leak]},
+        "schema": {"columns": {column: {"kind": kind, "low": 0, key: value}, "other": anything}},
         "model": anything,
     }
     page = report(promised, {curve: np.arange(3.0)}, pipeline)

@@ -111,6 +111,7 @@ def test_any_bytes_as_a_file(tmp_path, content, ending):
         assert set(column.codes.tolist()) - {-1} == set(range(len(column.values)))
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(
     table=written_tables(), delimiter=st.sampled_from(",;\t|"), encoding=st.sampled_from(["utf-8", "utf-16"])
@@ -134,6 +135,7 @@ def check_rows(schema, table):
     assert (np.sum(X**2, axis=1) <= schema.row_norm**2 * (1 + 1e-14)).all()
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(table=written_tables(), group=st.booleans())
 def test_a_draft_fits_its_table_and_survives_its_file(table, group):

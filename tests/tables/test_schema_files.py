@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from gossamer.base.leak import Leak
 from gossamer.tables import (
     Amount,
     Category,
@@ -60,6 +61,22 @@ def test_round_trips_keep_everything_and_the_order():
     ):
         assert again == SCHEMA
         assert again.feature_names == SCHEMA.feature_names
+
+
+def test_a_target_that_is_a_number_has_a_range():
+    columns = {"x": Declaration(Number(0, 1))}
+    schema = Schema("y", (), columns, target_range=(-1.5, 40), target_range_read_from_data=True)
+    assert schema_from_toml(schema_to_toml(schema)) == schema
+    assert schema.leaks() == (Leak("y", "range", "target"),)
+    assert (schema.target_bound, schema.target_middle) == (20.75, 19.25)
+    for target, message in {
+        "target_range = [1, 2, 3]": "must be the lowest and the highest value",
+        "target_range = [2, 1]": "target_range: low = 2 must be below high = 1",
+        'target_range = ["a", "b"]': "target_range: low = 'a' must be a finite number",
+        'target_range = [0, 1]\nclasses = ["a", "b"]': "a target has classes or is a number",
+    }.items():
+        with pytest.raises((ValueError, TypeError), match=message):
+            schema_from_toml(f'target = "y"\n{target}\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
 
 
 def test_deleting_the_line_confirms():

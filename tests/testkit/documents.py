@@ -96,11 +96,15 @@ def matches(printed: str, promised: str) -> bool:
 
 
 def run_command(command: str) -> str:
-    """Run a `gossamer` command in this process and return what it printed; its exit code must be 0."""
+    """Run a `gossamer` command in this process and return what it printed; it must not fail.
+
+    That a certificate holds but for assumptions that are not met, exit code 2 of `verify`, is an answer.
+    """
     program, *arguments = shlex.split(command)
     assert program == "gossamer", f"{command!r} is neither run by the tests nor in their table"
     code, output, errors = invoke(arguments)
-    assert code == 0, f"{command!r} ended with exit code {code}: {errors}"
+    answered = code == 0 or (arguments[0] == "verify" and code == 2)
+    assert answered, f"{command!r} ended with exit code {code}: {errors}"
     return output
 
 

@@ -54,6 +54,14 @@ def shrunk(params, record):
     return jnp.sum((1e-20 * params["w"]) @ (1e19 * a))
 
 
+def rescaled(params, record):
+    """Multiply and divide weights by a number whose square underflows, and read a spectrum."""
+    a, b, _ = record
+    return jnp.sum(((params["w"] * 1e-25 / 1e-25) * 1e-25 / 1e-25) @ (1e3 * a)) + jnp.abs(
+        jnp.sum(params["v"] * (b + 2j))
+    )
+
+
 def norm(tree):
     return float(np.sqrt(sum(np.sum(np.square(np.asarray(leaf, np.float64))) for leaf in jax.tree.leaves(tree))))
 
@@ -86,7 +94,8 @@ def largest(loss, backend, moved):
 
 
 def main():
-    cases = [(cancelling, None), (network, None), (network, 1e-6), (deep, 1e-6), (embedded, None), (shrunk, None)]
+    cases = [(cancelling, None), (network, None), (network, 1e-6), (deep, 1e-6), (embedded, None)]
+    cases += [(shrunk, None), (rescaled, None)]
     found = {
         f"{backend} {loss.__name__} {'gradient' if moved is None else 'difference'}": largest(loss, backend, moved)
         for loss, moved in cases

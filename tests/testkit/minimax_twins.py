@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
+from gossamer.base import trees
 from gossamer.methods import PrivateDiff
 from gossamer.methods.base import rate_at
 from gossamer.oracle import Difference, Gradient, Oracle
@@ -17,7 +17,7 @@ from gossamer.oracle.sampling import Sample
 class UnnoisedAscent(PrivateDiff):
     """Takes the x-gradient at the y of an ascent without noise (Alg. 3, lines 3, 5 and 7), though it releases no y."""
 
-    def _ascend(self, problem, ask, x, y, t):
+    def _ascend(self, problem, ask, x, y):
         def inner(ask, i, y):
             h = Gradient(problem.in_y(x), y)
             ask("ascent", h, self.clip_y)

@@ -4,7 +4,7 @@ import functools
 from html.parser import HTMLParser
 
 import gossamer as gs
-from gossamer.certificate import Certificate, certify
+from gossamer.privacy.certificate import Certificate, certify
 
 # fmt: off
 ELEMENTS = {

@@ -6,9 +6,6 @@ import numpy as np
 
 from gossamer.oracle.clipping import ghost
 
-# Most of these tests' time is compilation, and what they check does not hang on the optimiser.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-
 
 def per_record_gradients(loss, batch, *points):
     """One float64 gradient at a time: for each point, an array (records, parameters)."""
@@ -17,7 +14,8 @@ def per_record_gradients(loss, batch, *points):
         def wide(x):
             return np.asarray(x, np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else np.asarray(x)
 
-        gradient = jax.jit(jax.grad(loss), compiler_options=QUICK)
+        # Only a reference, and run a few times: compiling it well would take longer.
+        gradient = jax.jit(jax.grad(loss), compiler_options={"xla_backend_optimization_level": 0})
         batch = jax.tree.map(wide, batch)
         records = [jax.tree.map(lambda x, i=i: x[i], batch) for i in range(len(jax.tree.leaves(batch)[0]))]
         wides = [jax.tree.map(wide, point) for point in points]
@@ -44,7 +42,7 @@ def ghost_contributions(loss, params, batch, clips, other=None):
             return ghost.clipped_gradient(loss, params, batch, mask, clip)
         return ghost.clipped_difference(loss, params, other, batch, mask, clip)
 
-    each = jax.jit(jax.vmap(jax.vmap(query, (None, 0)), (0, None)), compiler_options=QUICK)
+    each = jax.jit(jax.vmap(jax.vmap(query, (None, 0)), (0, None)))
     leaves = jax.tree.leaves(each(jnp.asarray(clips, jnp.float32), jnp.eye(size, dtype=bool)))
     return np.concatenate([np.asarray(leaf, np.float64).reshape(len(clips), size, -1) for leaf in leaves], axis=-1)
 

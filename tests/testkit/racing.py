@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from gossamer.budget_file import BudgetFile, OverdrawnError
+from gossamer.privacy.budget_file import BudgetFile, OverdrawnError
 
 
 class ReadsThenWrites(BudgetFile):

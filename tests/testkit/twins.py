@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from gossamer import geometry, trees
+from gossamer import geometry
+from gossamer.base import trees
 from gossamer.methods import GD, AccMD
 from gossamer.oracle import Oracle
 from gossamer.oracle.sampling import Sample
@@ -47,7 +48,7 @@ class ShuffledOracle(Oracle):
     """Walks through a shuffled table in blocks while the schedule says Poisson."""
 
     def sample(self, query, index, key):
-        size = round(query.rate * self.door.n)
+        size = round(query.sampling.size(self.door.n))
         order = jax.random.permutation(jax.random.fold_in(self._secrets.key, 999), self.door.n)
         rows = jax.lax.dynamic_slice(order, (index * size,), (size,))
         return Sample(rows, jnp.ones(size, bool))
@@ -60,7 +61,7 @@ class PeekingGD(GD):
     def step(self, problem, ask, state, t):
         after, report = super().step(problem, ask, state, t)
         first = ask._oracle.inner._secrets.data[0]
-        return after + 1e-4 * first, report
+        return after._replace(x=after.x + 1e-4 * first), report
 
 
 @dataclass(frozen=True)

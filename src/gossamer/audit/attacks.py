@@ -13,17 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gossamer import loop
-from gossamer._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.audit.oracles import Comparing, Recording, Replaying, Scoring, empty_tape
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
+from gossamer.engine.loop import Carry, Setup
+from gossamer.engine.opening import Lane, set_up
+from gossamer.engine.solving import split_params
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping import Backend
-from gossamer.oracle.door import Door, Oracle
-from gossamer.planning import plan
-from gossamer.solving import make_door, split_params
+from gossamer.oracle.door import Oracle
+from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import plan
 
-PyTree = Any
+_CONFIDENCE = 0.95
 _ROUNDING = 1e-4
 """Room for float32 when sums are compared, relative to the bound."""
 
@@ -64,12 +66,10 @@ class EmpiricalEpsilon:
         return self.lower_bound <= self.claimed
 
 
-class _Setup(NamedTuple):
+class _Attack(NamedTuple):
     """What is fixed about an attack; hashable, so that attacks on many records compile once."""
 
-    method: Method
-    problem: Any
-    door: Door
+    setup: Setup
     oracle: type[Oracle]
 
 
@@ -81,36 +81,38 @@ class _Inputs(NamedTuple):
     key: jax.Array
 
 
-class _Runs:
+class _Runs(Lane):
     """The runs of one seed under attack."""
 
-    def __init__(self, setup: _Setup, inputs: _Inputs):
-        self._setup, self._inputs = setup, inputs
-        self._keys = loop.split(inputs.key)
+    def __init__(self, attack: _Attack, inputs: _Inputs):
+        super().__init__(attack.setup, inputs.noise, inputs.params, inputs.key)
+        self._kind = attack.oracle
 
-    def oracle(self, data: PyTree, present: jax.Array | None = None) -> Oracle:
-        door = self._setup.door
-        return self._setup.oracle(door, loop.make_secrets(door, data, self._inputs.noise, self._keys, present))
+    def attacked(self, data: PyTree, present: jax.Array | None = None) -> Oracle:
+        return self.oracle(data, present, self._kind)
 
-    def run(self, oracle: Any, memory: PyTree) -> loop.Carry:
-        method, problem, door, _ = self._setup
-        carry = loop.start(method, problem, self._inputs.params, door, self._keys.output, memory)
-        return loop.advance_by(method, problem, oracle, carry, jnp.int32(method.steps))
-
-    def record(self, inner: Oracle) -> loop.Carry:
+    def record(self, inner: Oracle) -> Carry:
         """Run with a tape of all answers as the ledger's memory."""
-        tape = empty_tape(self._setup.method, self._setup.problem, self._inputs.params, inner)
-        return self.run(Recording(inner), tape)
+        tape = empty_tape(self.setup.method, self.setup.problem, self.init, inner)
+        return self.finish(Recording(inner), tape)
 
 
 def _prepare(
-    problem: Any, data: PyTree, method: Method, budget: Budget, init: PyTree, seed: int, backend: Backend, oracle: type
-) -> tuple[_Setup, _Inputs, PyTree]:
+    problem: Any,
+    data: PyTree,
+    method: Method,
+    budget: Budget,
+    *,
+    init: PyTree,
+    seed: int,
+    backend: Backend,
+    oracle: type,
+) -> tuple[_Attack, _Inputs, PyTree]:
     params, problem, _ = split_params(problem, init)
     data = jax.tree.map(jnp.asarray, data)
-    planned = plan(method, jax.tree.leaves(data)[0].shape[0], budget)
-    setup = _Setup(method, problem, make_door(planned, backend), oracle)
-    return setup, _Inputs(params, planned.noise(), jax.random.key(seed)), data
+    planned = plan(method.sized(params), jax.tree.leaves(data)[0].shape[0], budget)
+    attack = _Attack(set_up(planned, problem, backend), oracle)
+    return attack, _Inputs(params, planned.noise(), jax.random.key(seed)), data
 
 
 def _replaced(data: PyTree, row: int, record: PyTree | None) -> PyTree:
@@ -135,9 +137,9 @@ def replay(
 
     A difference means that the method saw records by another way than through private answers.
     """
-    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
-    tape = _recorded(setup, inputs, data)
-    here, there = (_replayed(setup, inputs, table, tape) for table in (data, jax.tree.map(jnp.asarray, other)))
+    attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
+    tape = _recorded(attack, inputs, data)
+    here, there = (_replayed(attack, inputs, table, tape) for table in (data, jax.tree.map(jnp.asarray, other)))
     differing = [
         jax.tree_util.keystr(path)
         for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(here), jax.tree.leaves(there), strict=True)
@@ -146,16 +148,16 @@ def replay(
     return Replay(tuple(differing))
 
 
-@functools.partial(jax.jit, static_argnames=("setup",))
-def _recorded(setup: _Setup, inputs: _Inputs, data: PyTree) -> PyTree:
-    runs = _Runs(setup, inputs)
-    return runs.record(runs.oracle(data)).ledger.memory
+@functools.partial(jax.jit, static_argnames=("attack",))
+def _recorded(attack: _Attack, inputs: _Inputs, data: PyTree) -> PyTree:
+    runs = _Runs(attack, inputs)
+    return runs.record(runs.attacked(data)).ledger.memory
 
 
-@functools.partial(jax.jit, static_argnames=("setup",))
-def _replayed(setup: _Setup, inputs: _Inputs, data: PyTree, tape: PyTree) -> PyTree:
-    runs = _Runs(setup, inputs)
-    carry = runs.run(Replaying(runs.oracle(data)), tape)
+@functools.partial(jax.jit, static_argnames=("attack",))
+def _replayed(attack: _Attack, inputs: _Inputs, data: PyTree, tape: PyTree) -> PyTree:
+    runs = _Runs(attack, inputs)
+    carry = runs.finish(Replaying(runs.attacked(data)), tape)
     return {"params": carry.choice.params, "state": carry.state, "history": carry.history, "t": carry.t}
 
 
@@ -177,19 +179,19 @@ def sensitivity(
     Both sums are taken before noise and on the same sample; they may differ by two thresholds when a record is
     replaced and by one when it is removed. The record may hold anything: NaN, infinities, 1e30.
     """
-    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
-    present = jnp.arange(setup.door.n) != (row if record is None else -1)
-    distances = _worst(setup, inputs, data, _replaced(data, row, record), present)
+    attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
+    present = jnp.arange(attack.setup.door.n) != (row if record is None else -1)
+    distances = _worst(attack, inputs, data, _replaced(data, row, record), present)
     return Sensitivity({name: float(d) for name, d in distances.items()}, 1.0 if record is None else 2.0)
 
 
-@functools.partial(jax.jit, static_argnames=("setup",))
-def _worst(setup: _Setup, inputs: _Inputs, data: PyTree, neighbor: PyTree, present: jax.Array) -> PyTree:
-    runs = _Runs(setup, inputs)
-    inner = runs.oracle(data)
+@functools.partial(jax.jit, static_argnames=("attack",))
+def _worst(attack: _Attack, inputs: _Inputs, data: PyTree, neighbor: PyTree, present: jax.Array) -> PyTree:
+    runs = _Runs(attack, inputs)
+    inner = runs.attacked(data)
     tape = runs.record(inner).ledger.memory
-    zero = {query.name: jnp.float32(0) for query in setup.door.schedule}
-    return runs.run(Comparing(inner, runs.oracle(neighbor, present)), (tape, zero)).ledger.memory[1]
+    zero = {query.name: jnp.float32(0) for query in attack.setup.door.schedule}
+    return runs.finish(Comparing(inner, runs.attacked(neighbor, present)), (tape, zero)).ledger.memory[1]
 
 
 def empirical_epsilon(
@@ -203,12 +205,11 @@ def empirical_epsilon(
     init: PyTree,
     runs: int = 10_000,
     score: Callable[[PyTree, dict[str, PyTree]], jax.Array] | None = None,
-    confidence: float = 0.95,
     seed: int = 0,
     backend: Backend = "auto",
     oracle: type[Oracle] = Oracle,
 ) -> EmpiricalEpsilon:
-    """Attack `runs` runs on each of two neighbouring tables; return a lower bound on ε that holds with `confidence`.
+    """Attack `runs` runs on each of two neighbouring tables; return a lower bound on ε with 95 % confidence.
 
     The best threshold on the score is found on one half of the runs and judged on the other (Clopper–Pearson, by
     jax-privacy's auditor).
@@ -223,7 +224,6 @@ def empirical_epsilon(
       init: where the runs start.
       runs: how many on each table.
       score: `score(params, answers)`, larger for `data`; default: the log-likelihood ratio of all noisy answers.
-      confidence: of the lower bound.
       seed: of the runs.
       backend: as for `gs.solve`.
       oracle: the oracle to attack; tests put deliberately unsound ones here.
@@ -231,16 +231,16 @@ def empirical_epsilon(
     expected = "add_remove" if record is None else "replace_one"
     if budget.neighbors != expected:
         raise ValueError(f"neighbors = {budget.neighbors!r} does not match this attack, which is {expected!r}.")
-    setup, inputs, data = _prepare(problem, data, method, budget, init, seed, backend, oracle)
+    attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
     first = jax.tree.map(lambda leaf: leaf[row], data)
     second = None if record is None else jax.tree.map(lambda leaf: leaf[row], _replaced(data, row, record))
 
     def one_run(data: PyTree, present: jax.Array, key: jax.Array) -> jax.Array:
-        attacked = _Runs(setup, inputs._replace(key=key))
-        inner = attacked.oracle(data, present)
+        lane = _Runs(attack, inputs._replace(key=key))
+        inner = lane.attacked(data, present)
         if score is None:
-            return attacked.run(Scoring(inner, row, first, second), jnp.float32(0)).ledger.memory
-        carry = attacked.record(inner)
+            return lane.finish(Scoring(inner, row, first, second), jnp.float32(0)).ledger.memory
+        carry = lane.record(inner)
         return score(carry.choice.params, carry.ledger.memory)
 
     @jax.jit
@@ -248,12 +248,12 @@ def empirical_epsilon(
         return jax.lax.map(functools.partial(one_run, data, present), keys, batch_size=min(runs, 4096))
 
     keys = jax.random.split(jax.random.key(seed), (2, runs))
-    everyone = jnp.ones(setup.door.n, bool)
+    everyone = jnp.ones(attack.setup.door.n, bool)
     without = everyone if record is not None else everyone.at[row].set(False)
     here = np.asarray(scores(data, everyone, keys[0]), np.float64)
     there = np.asarray(scores(_replaced(data, row, record), without, keys[1]), np.float64)
     auditor = CanaryScoreAuditor(here, there)
     bound = auditor.epsilon_clopper_pearson(
-        1 - confidence, budget.delta, one_sided=False, threshold_strategy=Split(seed=seed)
+        1 - _CONFIDENCE, budget.delta, one_sided=False, threshold_strategy=Split(seed=seed)
     )
-    return EmpiricalEpsilon(float(bound), float(budget.epsilon), budget.delta, runs, confidence)
+    return EmpiricalEpsilon(float(bound), float(budget.epsilon), budget.delta, runs, _CONFIDENCE)

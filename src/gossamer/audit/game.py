@@ -25,15 +25,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gossamer import accounting, loop
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
+from gossamer.engine.loop import Setup
+from gossamer.engine.opening import Lane, set_up
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping import Backend
-from gossamer.oracle.door import Door, Oracle
-from gossamer.planning import Plan, plan
-from gossamer.solving import make_door
+from gossamer.oracle.door import Oracle, Question
+from gossamer.privacy import accounting
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import Plan, plan
 
-PyTree = Any
 _LANES = 16
 _LANE_BYTES = 1 << 28
 """Room for the tables of models that are trained at the same time."""
@@ -72,7 +73,8 @@ def play(
     problem: Any,
     data: PyTree,
     members: np.ndarray,
-    params: PyTree,
+    *,
+    init: PyTree,
     key: jax.Array,
     backend: Backend,
     oracle: type[Oracle],
@@ -82,36 +84,32 @@ def play(
     lanes = math.gcd(models, _LANES)
     while lanes > 1 and lanes * sum(leaf.nbytes for leaf in jax.tree.leaves(data)) > _LANE_BYTES:
         lanes //= 2
-    keys, door = jax.random.split(key, models), make_door(planned, backend)
-    return _train(planned.method, problem, door, oracle, lanes, planned.noise(), params, data, members, keys)
+    runs = members, jax.random.split(key, models)
+    return _train(set_up(planned, problem, backend), oracle, lanes, (planned.noise(), init, data), runs)
 
 
-@functools.partial(jax.jit, static_argnames=("method", "problem", "door", "kind", "lanes"))
+@functools.partial(jax.jit, static_argnames=("setup", "kind", "lanes"))
 def _train(
-    method: Method,
-    problem: Any,
-    door: Door,
+    setup: Setup,
     kind: type[Oracle],
     lanes: int,
-    noise: dict[str, Any],
-    params: PyTree,
-    data: PyTree,
-    members: jax.Array,
-    keys: jax.Array,
+    shared: tuple[dict[str, Any], PyTree, PyTree],
+    runs: tuple[jax.Array, jax.Array],
 ) -> PyTree:
+    """Train models, `lanes` at a time: with the same noise, start and pool, and each with its members and key."""
+    noise, init, data = shared
+
     def one(run: tuple[jax.Array, jax.Array]) -> PyTree:
         members, key = run
-        streams = loop.split(key)
-        if door.n == members.size:
-            oracle: Any = _Doubling(kind(door, loop.make_secrets(door, data, noise, streams, members)))
+        lane = Lane(setup, noise, init, key)
+        if setup.door.n == members.size:
+            oracle: Any = _Doubling(lane.oracle(data, members, kind))
         else:
-            rows = jnp.flatnonzero(members, size=door.n)
-            table = jax.tree.map(lambda leaf: leaf[rows], data)
-            oracle = kind(door, loop.make_secrets(door, table, noise, streams))
-        carry = loop.start(method, problem, params, door, streams.output)
-        return loop.advance_by(method, problem, oracle, carry, jnp.int32(method.steps)).choice.params
+            rows = jnp.flatnonzero(members, size=setup.door.n)
+            oracle = lane.oracle(jax.tree.map(lambda leaf: leaf[rows], data), kind=kind)
+        return lane.finish(oracle).choice.params
 
-    return jax.lax.map(one, (members, keys), batch_size=lanes)
+    return jax.lax.map(one, runs, batch_size=lanes)
 
 
 class _Doubling:
@@ -120,7 +118,7 @@ class _Doubling:
     def __init__(self, inner: Oracle):
         self.inner, self.door = inner, inner.door
 
-    def answer(self, query, index, h, clip, weights, memory):
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer and double."""
-        answer, memory = self.inner.answer(query, index, h, clip, weights, memory)
+        answer, memory = self.inner.answer(asked, memory)
         return jax.tree.map(lambda leaf: 2.0 * leaf, answer), memory

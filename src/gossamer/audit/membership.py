@@ -24,14 +24,14 @@ import numpy as np
 
 from gossamer.audit.game import draw_members, plan_game, play
 from gossamer.audit.roc import Limits, Performance, certified_limits, performance, scheduled_limits
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
+from gossamer.engine.solving import split_params
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
 from gossamer.oracle.records import check_records
-from gossamer.solving import split_params
+from gossamer.privacy.budget import Budget
 
-PyTree = Any
 Statistic = Callable[[PyTree, PyTree], jax.Array]
 _SURE = 1e-6
 """Confidences are kept this far from 0 and 1."""
@@ -134,10 +134,10 @@ def membership_inference(
     params, trained, rebuild = split_params(problem, init)
     for name, statistic in statistics.items():
         _check_statistic(name, statistic, rebuild, params, data)
-    planned = plan_game(method, records, budget)
+    planned = plan_game(method.sized(params), records, budget)
     members_key, runs_key = jax.random.split(jax.random.key(seed))
     members = draw_members(members_key, models, records, budget)
-    outputs = play(planned, trained, data, members, params, runs_key, backend, oracle)
+    outputs = play(planned, trained, data, members, init=params, key=runs_key, backend=backend, oracle=oracle)
     values = {name: _evaluate(name, statistic, rebuild, outputs, data) for name, statistic in statistics.items()}
     shadows, attacked = slice(0, models // 2), slice(models // 2, models)
     scores = {name: value[attacked] for name, value in values.items()}

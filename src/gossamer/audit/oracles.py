@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import clip_and_sum
-from gossamer.oracle.door import Ask, Ledger, Oracle
+from gossamer.oracle.door import Ask, Ledger, Oracle, Question
 from gossamer.oracle.sampling import Sample
-from gossamer.schedule import Query
-
-PyTree = Any
+from gossamer.privacy.schedule import Query
 
 
 class Recording:
@@ -22,11 +21,12 @@ class Recording:
     def __init__(self, inner: Oracle):
         self.inner, self.door = inner, inner.door
 
-    def answer(self, query, index, h, clip, weights, memory):
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer and record."""
-        answer, _ = self.inner.answer(query, index, h, clip, weights, None)
-        tape = jax.tree.map(lambda tape, leaf: tape.at[index].set(leaf), memory[query.name], answer)
-        return answer, {**memory, query.name: tape}
+        answer, _ = self.inner.answer(asked, None)
+        name = asked.query.name
+        tape = jax.tree.map(lambda tape, leaf: tape.at[asked.number].set(leaf), memory[name], answer)
+        return answer, {**memory, name: tape}
 
 
 class Replaying:
@@ -35,9 +35,9 @@ class Replaying:
     def __init__(self, inner: Oracle):
         self.inner, self.door = inner, inner.door
 
-    def answer(self, query, index, h, clip, weights, memory):
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Read the answer from the tape."""
-        return jax.tree.map(lambda tape: tape[index], memory[query.name]), memory
+        return jax.tree.map(lambda tape: tape[asked.number], memory[asked.query.name]), memory
 
 
 class Comparing(Replaying):
@@ -50,8 +50,9 @@ class Comparing(Replaying):
         super().__init__(inner)
         self.neighbor = neighbor
 
-    def answer(self, query, index, h, clip, weights, memory):
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer from the tape and compare."""
+        query, index, h, clip, weights = asked
         tape, worst = memory
         sample_key, _ = jax.random.split(self.inner.key(query, index))
         sums = [
@@ -60,7 +61,7 @@ class Comparing(Replaying):
         ]
         apart = jnp.sqrt(jnp.sum(jnp.square(_normalised(sums[0], clip, weights) - _normalised(sums[1], clip, weights))))
         apart = jnp.where(jnp.isnan(apart), jnp.inf, apart)
-        answer, _ = super().answer(query, index, h, clip, weights, tape)
+        answer, _ = super().answer(asked, tape)
         return answer, (tape, {**worst, query.name: jnp.maximum(worst[query.name], apart)})
 
 
@@ -79,9 +80,10 @@ class Scoring:
         self.inner, self.door = inner, inner.door
         self._row, self._first, self._second = row, first, second
 
-    def answer(self, query, index, h, clip, weights, memory):
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer and score."""
-        answer, _ = self.inner.answer(query, index, h, clip, weights, None)
+        query, index, h, clip, weights = asked
+        answer, _ = self.inner.answer(asked, None)
         sample_key, _ = jax.random.split(self.inner.key(query, index))
         sample = self.inner.sample(query, index, sample_key)
         rows = jnp.arange(self.door.n) if sample.rows is None else sample.rows
@@ -90,7 +92,7 @@ class Scoring:
         residual = jax.tree.map(lambda a, other: a * size - other, answer, rest)
         r = _normalised(residual, clip, weights)
         sigma = self.inner.noise_multiplier(query)
-        rate = jnp.any(rows == self._row).astype(jnp.float32) if query.disjoint else jnp.float32(query.rate)
+        rate = jnp.asarray(query.sampling.chance(seen=jnp.any(rows == self._row)), jnp.float32)
         scores = [
             _log_mixture(rate, (jnp.dot(r, u) - 0.5 * jnp.dot(u, u)) / sigma**2)
             for u in (self._part(h, record, clip, weights) for record in (self._first, self._second))
@@ -101,7 +103,7 @@ class Scoring:
         """Return one record's clipped vector; an absent record contributes zero."""
         counts = jnp.full(1, record is not None)
         alone = jax.tree.map(lambda leaf: leaf[None], self._first if record is None else record)
-        total = clip_and_sum(h, alone, counts, clip, self.door.backend, self.door.microbatch)
+        total = clip_and_sum(h, alone, counts, clip, self.door.backend, microbatch=self.door.microbatch)
         return _normalised(total, clip, weights)
 
 
@@ -124,13 +126,13 @@ def answer_shapes(method: Any, problem: Any, params: PyTree, inner: Oracle) -> d
     seen: dict[str, PyTree] = {}
 
     class Shapes(Replaying):
-        def answer(self, query: Query, index, h, clip, weights, memory):
-            answer, _ = inner.answer(query, index, h, clip, weights, None)
-            seen[query.name] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), answer)
+        def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
+            answer, _ = inner.answer(asked, None)
+            seen[asked.query.name] = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), answer)
             return answer, memory
 
     def one_step(params: PyTree) -> PyTree:
-        ask = Ask(Shapes(inner), Ledger.empty(inner.door.schedule))  # type: ignore[arg-type]
+        ask = Ask(Shapes(inner), Ledger.empty(inner.door.schedule), jax.random.key(0))  # type: ignore[arg-type]
         return method.step(problem, ask, method.init(problem, params), jnp.int32(0))[0]
 
     jax.eval_shape(one_step, params)

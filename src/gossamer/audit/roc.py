@@ -1,8 +1,8 @@
 """How well an attack told members from non-members, and how well any attack could have.
 
-*Limits.* Those of `gossamer.tradeoff`, by (ε, δ) alone and by the whole schedule. They hold for a mixture too: if each
-record i has its own pair of laws with f_i ≥ f, f convex, then by Jensen's inequality the mean over i of found members
-is at most 1 − f(mean over i of accused non-members).
+*Limits.* Those of `gossamer.privacy.tradeoff`, by (ε, δ) alone and by the whole schedule. They hold for a mixture too:
+if each record i has its own pair of laws with f_i ≥ f, f convex, then by Jensen's inequality the mean over i of found
+members is at most 1 − f(mean over i of accused non-members).
 
 *Estimates.* All scores of all attacked models make one ROC curve. A member of one model is compared with non-members of
 the other models only: within one model the comparison of i with k would test "i without k" against "k without i", which
@@ -23,9 +23,9 @@ from typing import Protocol
 import numpy as np
 from scipy import stats
 
-from gossamer import tradeoff
-from gossamer.budget import Budget
-from gossamer.planning import Plan
+from gossamer.privacy import tradeoff
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import Plan
 
 FALSE_POSITIVE_RATE = 1e-3
 """The rate at which found members are counted."""

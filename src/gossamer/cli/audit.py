@@ -12,15 +12,13 @@ from gossamer.cli.verify import number, verdict
 
 def audit(
     run: Annotated[Path, typer.Argument(help="The folder of a run, as `gossamer fit --out` wrote it.")],
+    reading: shared.Reading,
     runs: Annotated[int, typer.Option(help="How many runs are attacked with the canary, and how many without.")] = 1000,
     table: Annotated[
         Path | None,
         typer.Option(help="A table for membership inference, such as the run's own: what comes out is NOT private."),
     ] = None,
-    encoding: shared.Encoding = None,
-    delimiter: shared.Delimiter = None,
-    decimal: shared.Decimal = ".",
-    seed: Annotated[int, typer.Option(help="Of the attacks.")] = 0,
+    seed: Annotated[int, typer.Option(help="Fixes the attacks.")] = 0,
     as_json: shared.AsJson = False,
 ) -> None:
     """Attack the run's method, problem and budget on made-up records; exit code 1 if the certificate is beaten.
@@ -31,14 +29,13 @@ def audit(
     """
     from gossamer.runs.auditing import attack_canary, attack_members, most_provable
     from gossamer.runs.folder import load, load_certificate
-    from gossamer.tables.reading import read_table
 
     if runs < 100:
         raise ValueError(f"--runs {runs} must be at least 100: fewer prove nothing.")
     loaded, certificate = load(run), load_certificate(run)
     if not math.isfinite(certificate.epsilon):
         raise ValueError(f"{run} promises no privacy, ε is infinite: there is nothing to attack.")
-    records = None if table is None else read_table(table, encoding=encoding, delimiter=delimiter, decimal=decimal)
+    records = None if table is None else reading.read(table)
     with shared.warnings_as_lines():
         outcome = certificate.verify()
         typer.echo(f"attacking {2 * runs} runs by a canary ...", err=True)
@@ -68,9 +65,9 @@ def audit(
     source = "a table made from the schema" if table is None else f"{table}; these figures are NOT private"
     lines = [
         f"certificate   {verdict(certificate, outcome)}",
-        f"canary        {'stands' if canary else 'BEATEN'}: in {canary.runs} runs each, ε is at least "
-        f"{canary.lower_bound:.3g} with 95 % confidence, of {most:.3g} that so many runs can prove at most; training "
-        f"claims ε = {canary.claimed:g}",
+        f"canary        {'stands' if canary else 'BEATEN'}: {canary.runs} runs with the canary and as many "
+        f"without prove, with 95 % confidence, that ε is at least {canary.lower_bound:.3g}. So many runs can prove "
+        f"{most:.3g} at most. Training claims ε = {canary.claimed:g}",
         f"membership    {'stands' if members else 'BEATEN'}, on {source}",
         str(members),
     ]

@@ -7,7 +7,7 @@ import typer
 from gossamer.cli import shared
 
 if TYPE_CHECKING:
-    from gossamer.bench import Measured
+    from gossamer.engine.bench import Measured
 
 
 def bench(
@@ -17,7 +17,7 @@ def bench(
     as_json: shared.AsJson = False,
 ) -> None:
     """Measure private steps beside the same steps without privacy, sampling, and finding the noise."""
-    from gossamer.bench import measure
+    from gossamer.engine.bench import measure
 
     measured = measure(quick)
     if as_json:
@@ -34,7 +34,7 @@ def _show(measured: "Measured") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gossamer.bench import BATCH, COLUMNS, HIDDEN, ROWS
+    from gossamer.engine.bench import BATCH, COLUMNS, HIDDEN, ROWS
 
     shown = {"linear": f"logistic regression, {COLUMNS} columns", "network": f"perceptron, hidden layers {HIDDEN}"}
     steps = Table("a step", "private, µs", "plain JAX, µs", "private : plain")

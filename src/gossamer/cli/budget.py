@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.budget_file import Amount, BudgetFile
 from gossamer.cli import shared
+from gossamer.privacy.budget_file import Amount, BudgetFile
 
 app = typer.Typer(no_args_is_help=True, help="Keep what all runs on a table cost together within one budget.")
 

@@ -4,254 +4,238 @@ import contextlib
 import functools
 import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gossamer.cli import shared
+from gossamer.cli.options import Flags
 from gossamer.cli.verify import leaks, number, verdict
+from gossamer.learn._objectives import OBJECTIVES, all_settings
 
 if TYPE_CHECKING:
-    from gossamer.runs.predicting import Scores
+    from gossamer.runs.recipe import Recipe
     from gossamer.tables.schema import Schema
     from gossamer.tables.table import Table
 
-_DATA, _HOW, _RUN = "What is public about the table", "How to train", "The run"
-_NAMES = {
-    "logistic": "logistic regression",
-    "auc": "classifier for the AUC",
-    "dro": "classifier for the worst case",
-    "worst-group": "classifier for the worst group",
-}
+_DATA, _RUN = "What is public about the table", "The run"
+_SCORES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
 
 
-def fit(
-    table: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet, one row a person; if not given, a public table as a demo.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    objective: Annotated[shared.ObjectiveName, typer.Option(help="What to train for.")] = shared.ObjectiveName.LOGISTIC,
-    out: Annotated[
-        Path | None, typer.Option(help="A new folder for the model, the certificate and the report.")
-    ] = None,
-    epsilon: shared.Epsilon = 1.0,
-    delta: shared.Delta = None,
-    neighbors: shared.Neighbors = shared.NeighborsName.REPLACE_ONE,
+@dataclass(frozen=True)
+class Declared:
+    """What is public about a table: a schema file, or flags."""
+
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None
     schema: Annotated[
         Path | None, typer.Option(help="A schema file, see `gossamer schema`.", rich_help_panel=_DATA)
-    ] = None,
+    ] = None
     bounds: Annotated[
         list[str] | None, typer.Option(help="A column's bounds, such as age=17:90.", rich_help_panel=_DATA)
-    ] = None,
-    amount: Annotated[
-        list[str] | None, typer.Option(help="An amount's upper bound, such as gain=100000.", rich_help_panel=_DATA)
-    ] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(help="A column's values, such as sex=Female|Male.", rich_help_panel=_DATA)
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out.", rich_help_panel=_DATA)] = None,
+    ] = None
+    amounts: Annotated[
+        list[str] | None,
+        typer.Option("--amount", help="An amount's upper bound, such as gain=100000.", rich_help_panel=_DATA),
+    ] = None
+    categories: Annotated[
+        list[str] | None,
+        typer.Option("--category", help="A column's values, such as sex=Female|Male.", rich_help_panel=_DATA),
+    ] = None
+    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out.", rich_help_panel=_DATA)] = None
     classes: Annotated[
         str | None,
-        typer.Option(help="The target's values, such as no|yes: of two, the last is positive.", rich_help_panel=_DATA),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="The column of groups, for worst-group.", rich_help_panel=_DATA)
-    ] = None,
-    groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None,
-    group_shares: Annotated[
+        typer.Option(help="The target's values, such as no|yes. Of two, the last is positive.", rich_help_panel=_DATA),
+    ] = None
+    target_range: Annotated[
         str | None,
         typer.Option(
-            help="Each group's public share, such as 0.6,0.3,0.1; need not be exact. If not given, 5 % of the budget "
-            "buy it.",
-            rich_help_panel=_DATA,
+            help="The lowest and highest value of a target that is a number, such as 0:100.", rich_help_panel=_DATA
         ),
-    ] = None,
-    encoding: shared.Encoding = None,
-    delimiter: shared.Delimiter = None,
-    decimal: shared.Decimal = ".",
-    method: Annotated[
-        shared.MethodName | None, typer.Option(help="The objective's own if not given.", rich_help_panel=_HOW)
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Iterations.", rich_help_panel=_HOW)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of the model.", rich_help_panel=_HOW)] = None,
-    clip: Annotated[
-        float | None, typer.Option(help="Bound on one record's gradient in the model.", rich_help_panel=_HOW)
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Expected size of a sample, for methods that sample.", rich_help_panel=_HOW)
-    ] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Sizes of hidden layers, such as 64,32; not for logistic.", rich_help_panel=_HOW)
-    ] = None,
-    divergence: Annotated[
-        str | None, typer.Option(help="For dro: chi-square, kl, kl-cvar:0.1 or cressie-read:3.", rich_help_panel=_HOW)
-    ] = None,
-    penalty: Annotated[
-        float | None, typer.Option(help="For dro: the price of one unit of divergence.", rich_help_panel=_HOW)
-    ] = None,
-    radius: Annotated[
-        float | None, typer.Option(help="For dro: the most divergence, in place of a penalty.", rich_help_panel=_HOW)
-    ] = None,
+    ] = None
+    group: Annotated[str | None, typer.Option(help="The column of groups, for worst-group.", rich_help_panel=_DATA)] = (
+        None
+    )
+    groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run pays from, saves and prints."""
+
     budget: Annotated[
         Path | None, typer.Option(help="A budget file to pay from, see `gossamer budget`.", rich_help_panel=_RUN)
-    ] = None,
+    ] = None
     checkpoint_every: Annotated[
         int | None,
         typer.Option(
-            help="Steps between two times that the run saves itself in OUT/checkpoint; a tenth of the run if not "
-            "given. Until the run is done that folder holds the key of the noise: whoever reads it can subtract the "
-            "noise. 0 never saves: a run that is interrupted is then lost, with its budget.",
+            help="Save the run in OUT/checkpoint after so many steps each; after each tenth of the run if not given. "
+            "Until the run is done, that folder holds the key of the noise: whoever reads it can subtract the noise. "
+            "0 never saves: a run that is interrupted is then lost, with its budget.",
             rich_help_panel=_RUN,
         ),
-    ] = None,
+    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run; nothing is paid twice.", rich_help_panel=_RUN)
-    ] = False,
+    ] = False
     test: Annotated[
         Path | None,
         typer.Option(
-            help="Another table, to print accuracy and AUC on: NOT private. --encoding, --delimiter and --decimal are "
-            "for it too.",
+            help="Another table, to print scores on (accuracy and AUC, or R²): NOT private. --encoding, --delimiter "
+            "and --decimal apply to it too.",
             rich_help_panel=_RUN,
         ),
-    ] = None,
+    ] = None
     certificate: Annotated[
         Path | None, typer.Option(help="A new file for one more copy of the certificate.", rich_help_panel=_RUN)
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")] = None
+
+
+def _settings() -> dict[str, Any]:
+    """Return a flag for each setting that only some objectives have."""
+    kinds = {setting: str if setting.many else setting.kind for setting in all_settings()}
+    return {
+        setting.name: Annotated[
+            kinds[setting] | None,
+            typer.Option(help=f"For {', '.join(names)}: {_small(setting.help)}", rich_help_panel=shared.HOW),
+        ]
+        for setting, names in all_settings().items()
+    }
+
+
+def _small(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def fit(
+    *,
+    table: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet, one row a person; if not given, a public table as a demo.")
     ] = None,
-    seed: shared.Seed = None,
+    declared: Declared,
+    objective: shared.Objective = "logistic",
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder for the model, the certificate and the report.")
+    ] = None,
+    promise: shared.Promise,
+    reading: shared.Reading,
+    training: shared.Training,
+    settings: Annotated[dict[str, Any], Flags(_settings)],
+    run: RunOptions,
     as_json: shared.AsJson = False,
 ) -> None:
     """Train a private model on a table: the model, a certificate of what was promised, and a report.
 
     Every mistake in the table or in the options is found before anything is spent.
     """
-    from gossamer import atomic
+    from gossamer.base import atomic
     from gossamer.runs import declaring, fitting, folder
     from gossamer.runs.predicting import score_table
     from gossamer.runs.recipe import Recipe
-    from gossamer.tables.reading import read_table
 
-    _require_out(table, out, budget, epsilon, checkpoint_every, resume)
-    if out is not None and resume and folder.is_finished(out):
+    _require_out(table, out, promise, run)
+    if out is not None and run.resume and folder.is_finished(out):
         fitting.remove_checkpoint(out)
         shared.say(as_json, {"folder": str(out), "finished": True}, f"{out} is finished: nothing to do, nothing spent.")
         return
-    if certificate is not None:
-        shared.require_writable("--certificate", certificate)
-    given = {"steps": steps, "learning_rate": learning_rate, "clip": clip, "batch_size": batch_size}
-    recipe = Recipe(
-        objective.value,
-        None if method is None else method.value,
-        {name: value for name, value in given.items() if value is not None},
-        _numbers("hidden", hidden, int) or (),
-        divergence,
-        penalty,
-        radius,
-        _numbers("group-shares", group_shares, float),
-    )
-    flags = {"bounds": bounds, "amounts": amount, "categories": category, "ignore": ignore, "classes": classes}
-    flags |= {"groups": groups}
+    if run.certificate is not None:
+        shared.require_writable("--certificate", run.certificate)
+    parsed = {
+        setting.name: setting.parse(str(settings[setting.name]))
+        for setting in all_settings()
+        if setting.name in settings
+    }
+    recipe = Recipe(objective, training.method, training.options(), parsed)
     with shared.warnings_as_lines():
-        read = functools.partial(read_table, encoding=encoding, delimiter=delimiter, decimal=decimal)
-        records, held_out, declared = declaring.gather(read, table, test, schema, target, group, flags)
-        shared.note(declared.remarks(records))
-        promise = fitting.promise(records, epsilon, delta, neighbors.value)
-        test_rows = None if held_out is None else (declared.encode(held_out), declared.labels(held_out))
+        records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
+        shared.note(schema.remarks(records))
+        budget = fitting.promise(records, promise.epsilon, promise.delta, promise.neighbors.value)
+        test_rows = None if held_out is None else (schema.encode(held_out), schema.targets(held_out))
         begun = time.monotonic()
-        place = contextlib.nullcontext() if out is None else fitting.run_folder(out, checkpoint_every != 0, resume)
+        every = run.checkpoint_every
+        place = contextlib.nullcontext() if out is None else fitting.run_folder(out, every != 0, run.resume)
         with place as checkpoints:
             reserve = None
-            if budget is not None:
-                reserve = functools.partial(
-                    fitting.reserve_from, budget, records, promise, objective.value, out, checkpoints
-                )
+            if run.budget is not None:
+                payment = fitting.Payment(run.budget, records, budget, objective, out)
+                reserve = functools.partial(payment.reserve, checkpoints)
             model = fitting.fit_table(
                 records,
-                declared,
+                schema,
                 recipe,
-                promise,
-                seed=seed,
+                budget,
+                seed=run.seed,
                 progress=True,
                 checkpoints=checkpoints,
-                every=checkpoint_every,
+                every=every,
                 reserve=reserve,
             )
             if out is not None:
-                folder.save(out, model, declared, recipe)
+                folder.save(out, model, schema, recipe)
         if out is not None:
             fitting.remove_checkpoint(out)
-    if certificate is not None:
-        atomic.write_text(certificate, model.certificate_.to_json())
-    scores = None if test_rows is None else score_table(model, *test_rows)
-    _report(records, held_out, declared, model, recipe.objective, out, scores, time.monotonic() - begun, as_json)
+    if run.certificate is not None:
+        atomic.write_text(run.certificate, model.certificate_.to_json())
+    content, lines = _told(model.certificate_, schema, recipe, records, time.monotonic() - begun)
+    content["folder"] = None if out is None else str(out)
+    if held_out is not None and test_rows is not None:
+        scores = score_table(model, *test_rows)
+        content["test"] = {"private": False, "n": held_out.n, **scores}
+        shown = "   ".join(f"{_SCORES[name]} {value:.3f}" for name, value in scores.items() if value is not None)
+        lines.append(f"{shown}   (on {held_out.n} other rows; these figures are NOT private)")
+    outcome = model.certificate_.verify()
+    content["holds"] = bool(outcome)
+    lines += ["", "Certificate", str(model.certificate_), "", verdict(model.certificate_, outcome)]
+    if out is not None:
+        lines.append(f"written to {out}: open report.html to read about it")
+    shared.say(as_json, content, "\n".join(lines))
 
 
-def _require_out(
-    table: Path | None, out: Path | None, budget: Path | None, epsilon: float, every: int | None, resume: bool
-) -> None:
+def _require_out(table: Path | None, out: Path | None, promise: shared.Promise, run: RunOptions) -> None:
     """Refuse what makes no sense together."""
+    every = run.checkpoint_every
     if table is not None and out is None:
         raise ValueError("--out is missing: name a new folder for the model, the certificate and the report.")
-    if out is None and (every is not None or resume):
+    if out is None and (every is not None or run.resume):
         raise ValueError("--checkpoint-every and --resume need --out: a run saves itself in its folder.")
-    if every == 0 and resume:
+    if every == 0 and run.resume:
         raise ValueError("--checkpoint-every 0 does not go with --resume: without checkpoints nothing is continued.")
-    if table is None and budget is not None:
+    if table is None and run.budget is not None:
         raise ValueError("--budget is for a table of yours: the demo's is public.")
-    if budget is not None and not math.isfinite(epsilon):
-        raise ValueError("--epsilon inf does not go with --budget: no privacy costs more than any budget holds.")
+    if run.budget is not None and not math.isfinite(promise.epsilon):
+        raise ValueError("--epsilon inf does not go with --budget: no budget can pay for a run without privacy.")
 
 
-def _numbers(name: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
-    """Return the numbers of a list such as 64,32."""
-    try:
-        return None if text is None else tuple(kind(each) for each in text.split(","))
-    except ValueError:
-        raise ValueError(f"--{name} {text} must be numbers with commas between them.") from None
+def _told(
+    certificate: Any, schema: "Schema", recipe: "Recipe", table: "Table", seconds: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what is said about a run and its target, for programs and for people."""
+    from gossamer.base.messages import first_few
 
-
-def _report(
-    table: "Table",
-    held_out: "Table | None",
-    schema: "Schema",
-    model: Any,
-    objective: str,
-    out: Path | None,
-    scores: "Scores | None",
-    seconds: float,
-    as_json: bool,
-) -> None:
-    from gossamer.tables.wording import shown_list
-
-    certificate = model.certificate_
-    outcome = certificate.verify()
     content: dict[str, Any] = {
-        "folder": None if out is None else str(out),
-        "objective": objective,
+        "folder": None,
+        "objective": recipe.objective,
         "method": certificate.method,
         "epsilon": number(certificate.epsilon),
         "delta": certificate.delta,
         "neighbors": certificate.neighbors,
         "n": certificate.n,
         "target": schema.target,
-        "classes": list(schema.classes),
-        "holds": bool(outcome),
         "leaks": leaks(certificate),
         "seconds": seconds,
     }
-    scored = f"; a score above 0 says {schema.classes[-1]!r}" if len(schema.classes) == 2 else ""
+    if schema.target_range is not None:
+        content["target_range"] = list(schema.target_range)
+        low, high = schema.target_range
+        target = f"a number from {low:g} to {high:g}"
+    else:
+        content["classes"] = list(schema.classes)
+        scored = f"; a score above 0 says {schema.classes[-1]!r}" if len(schema.classes) == 2 else ""
+        target = f"one of {first_few(map(repr, schema.classes))}{scored}"
     lines = [
-        f"Private {_NAMES[objective]} on {table.source}: {table.n} records.",
-        f"{schema.target!r} is one of {shown_list(map(repr, schema.classes))}{scored}.",
+        f"Private {OBJECTIVES[recipe.objective].title} on {table.source}: {table.n} records.",
+        f"{schema.target!r} is {target}.",
     ]
-    if scores is not None and held_out is not None:
-        content["test"] = {"private": False, "n": held_out.n, **scores._asdict()}
-        auc = "" if scores.auc is None else f"   AUC {scores.auc:.3f}"
-        lines.append(
-            f"accuracy {scores.accuracy:.3f}{auc}   (on {held_out.n} other rows; these figures are NOT private)"
-        )
-    lines += ["", "Certificate", str(certificate), "", verdict(certificate, outcome)]
-    if out is not None:
-        lines.append(f"written to {out}: report.html says it all for people")
-    shared.say(as_json, content, "\n".join(lines))
+    return content, lines

@@ -5,30 +5,18 @@ import json
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gossamer.cli.options import OneOf
+from gossamer.learn._objectives import OBJECTIVES, all_methods
 
-class MethodName(StrEnum):
-    """Methods that the command line offers."""
-
-    GD = "GD"
-    SGD = "SGD"
-    SVRG = "SVRG"
-    SVRGPP = "SVRGpp"
-    ACCMD = "AccMD"
-    SPIDER = "Spider"
-    STO_SPIDER = "StoSpider"
-    ADA_SPIDER = "AdaSpider"
-    SGDA = "SGDA"
-    PRIVATE_DIFF = "PrivateDiff"
-    RGDA = "RGDA"
-    DOUBLE_SPIDER = "DoubleSpider"
-    RECURSIVE_SPIDER = "RecursiveSpider"
-    O2NC = "O2NC"
+if TYPE_CHECKING:
+    from gossamer.tables.table import Table
 
 
 class NeighborsName(StrEnum):
@@ -36,15 +24,6 @@ class NeighborsName(StrEnum):
 
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
-
-
-class ObjectiveName(StrEnum):
-    """What a model is trained for."""
-
-    LOGISTIC = "logistic"
-    AUC = "auc"
-    DRO = "dro"
-    WORST_GROUP = "worst-group"
 
 
 def _above_zero(epsilon: float) -> float:
@@ -56,14 +35,67 @@ def _above_zero(epsilon: float) -> float:
     return epsilon
 
 
-Epsilon = Annotated[float, typer.Option(help="ε of the guarantee; inf: no privacy.", callback=_above_zero)]
-Delta = Annotated[float | None, typer.Option(help="δ of the guarantee; n ** -1.1 if not given.")]
 Neighbors = Annotated[NeighborsName, typer.Option(help="Which tables count as neighbours.")]
-Seed = Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")]
-Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, or UTF-16 with a mark, if not given.")]
-Delimiter = Annotated[str | None, typer.Option(help="Between the fields of a text table; found out if not given.")]
-Decimal = Annotated[str, typer.Option(help="What stands before the decimals in a text table: . or ,")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Objective = Annotated[str, OneOf(lambda: OBJECTIVES), typer.Option(help="What to train for.")]
+HOW = "How to train"
+_BATCH_SIZE = "Expected size of a sample, for methods that sample."
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a run promises."""
+
+    epsilon: Annotated[float, typer.Option(help="ε of the guarantee; inf: no privacy.", callback=_above_zero)] = 1.0
+    delta: Annotated[float | None, typer.Option(help="δ of the guarantee; n ** -1.1 if not given.")] = None
+    neighbors: Neighbors = NeighborsName.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read."""
+
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a text table. If not given: UTF-8, or UTF-16 with a byte-order mark.")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the columns of a text table; detected if not given.")
+    ] = None
+    decimal: Annotated[str, typer.Option(help="The decimal mark in a text table: . or ,")] = "."
+
+    def read(self, path: Path) -> "Table":
+        """Read a table."""
+        from gossamer.tables.reading import read_table
+
+        return read_table(path, encoding=self.encoding, delimiter=self.delimiter, decimal=self.decimal)
+
+
+def _methods() -> str:
+    """Return which methods can train for what."""
+    return "; ".join(f"{', '.join(names)}: {', '.join(methods)}" for methods, names in all_methods().items())
+
+
+@dataclass(frozen=True)
+class Training:
+    """The method, and its settings."""
+
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"A name in gs.methods; the objective's own method if not given. For {_methods()}.",
+            rich_help_panel=HOW,
+        ),
+    ] = None
+    steps: Annotated[int | None, typer.Option(help="Iterations.", rich_help_panel=HOW)] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Of the model.", rich_help_panel=HOW)] = None
+    clip: Annotated[
+        float | None, typer.Option(help="Bound on one record's gradient in the model.", rich_help_panel=HOW)
+    ] = None
+    batch_size: Annotated[int | None, typer.Option(help=_BATCH_SIZE, rich_help_panel=HOW)] = None
+
+    def options(self) -> dict[str, float]:
+        """Return the settings that were given."""
+        return {name: value for name, value in vars(self).items() if name != "method" and value is not None}
 
 
 def say(as_json: bool, content: dict[str, Any], text: str) -> None:

@@ -5,13 +5,13 @@ from gossamer.datasets.census import census
 from gossamer.datasets.covertype import covertype
 from gossamer.datasets.edges import edges
 from gossamer.datasets.images import Images, fashion_mnist, mnist
-from gossamer.datasets.tables import Split, Table, breast_cancer
+from gossamer.datasets.labelled import LabelledTable, Split, breast_cancer
 
 __all__ = [
     "GroupedTable",
     "Images",
+    "LabelledTable",
     "Split",
-    "Table",
     "adult",
     "breast_cancer",
     "census",

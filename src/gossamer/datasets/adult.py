@@ -11,7 +11,7 @@ import numpy as np
 
 from gossamer.datasets import files
 from gossamer.datasets.encoding import Encoding, Share, codebook
-from gossamer.datasets.tables import Split
+from gossamer.datasets.labelled import Split
 from gossamer.tables.kinds import Amount
 
 _BOOK = codebook("adult_codebook.json")
@@ -51,7 +51,7 @@ _SHA256 = {
 
 
 class GroupedTable(NamedTuple):
-    """A `Table` whose rows belong to groups."""
+    """A `LabelledTable` whose rows belong to groups."""
 
     X: np.ndarray
     y: np.ndarray

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gossamer.datasets import files
 from gossamer.datasets.encoding import Encoding, Share, codebook
-from gossamer.datasets.tables import Split, Table
+from gossamer.datasets.labelled import LabelledTable, Split
 from gossamer.tables.kinds import Amount
 
 _FIELDS = (
@@ -89,7 +89,7 @@ _OBTAIN = (
 )
 
 
-def census(data_dir: str | Path | None = None) -> Split[Table]:
+def census(data_dir: str | Path | None = None) -> Split[LabelledTable]:
     """Return Census-Income: 199,523 rows to train on and 99,762 to test with, the original split.
 
     Numbers are scaled to [0, 1] by bounds that follow from the survey's form, see `ENCODING`; the categories are those
@@ -100,6 +100,6 @@ def census(data_dir: str | Path | None = None) -> Split[Table]:
     return Split(_part(data_dir, "train"), _part(data_dir, "test"))
 
 
-def _part(data_dir: str | Path | None, name: str) -> Table:
+def _part(data_dir: str | Path | None, name: str) -> LabelledTable:
     path = files.locate(data_dir, f"census-income/{name}.csv.xz", url=None, sha256=None, obtain=_OBTAIN)
     return ENCODING.table(files.read(path).decode().splitlines(), str(path))

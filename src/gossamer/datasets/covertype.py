@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.datasets import files
-from gossamer.datasets.tables import Split, Table
+from gossamer.datasets.labelled import LabelledTable, Split
 
 # What is possible a priori: elevations between the lowest and the highest point of Colorado, angles in degrees,
 # hillshade in a byte. Distances in metres have generous bounds; longer ones are clipped.
@@ -35,7 +35,7 @@ _URL = "https://ndownloader.figshare.com/files/5976039"
 _SHA256 = "614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771"
 
 
-def covertype(data_dir: str | Path | None = None, train_rows: int = 200_000) -> Split[Table]:
+def covertype(data_dir: str | Path | None = None, train_rows: int = 200_000) -> Split[LabelledTable]:
     """Return Covertype as a binary task, lodgepole pine (type 2, label 1) against the rest.
 
     The ten quantities are scaled to [0, 1] by a-priori bounds; wilderness area and soil type are one-hot, as in the
@@ -52,7 +52,9 @@ def covertype(data_dir: str | Path | None = None, train_rows: int = 200_000) -> 
     y = (rows[:, _LABEL] == _LODGEPOLE_PINE).astype(np.int64)
     order = np.random.default_rng(0).permutation(len(rows))
     row_norm = math.sqrt(len(_BOUNDS) + 2)  # the two one-hot groups count 1 each
-    train, test = (Table(X[chosen], y[chosen], row_norm, (0, 1)) for chosen in (order[:train_rows], order[train_rows:]))
+    train, test = (
+        LabelledTable(X[chosen], y[chosen], row_norm, (0, 1)) for chosen in (order[:train_rows], order[train_rows:])
+    )
     return Split(train, test)
 
 

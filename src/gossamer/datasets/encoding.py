@@ -12,7 +12,7 @@ from importlib import resources
 
 import numpy as np
 
-from gossamer.datasets.tables import Table
+from gossamer.datasets.labelled import LabelledTable
 from gossamer.tables.kinds import Category, Kind, Number
 
 _PIECE = 512
@@ -58,7 +58,7 @@ class Encoding:
         """The bound on the norm of a row that follows from the blocks alone."""
         return math.sqrt(sum(block.squared_norm for block in self.blocks.values()))
 
-    def table(self, lines: Sequence[str], source: str) -> Table:
+    def table(self, lines: Sequence[str], source: str) -> LabelledTable:
         """Encode lines; `source` says in errors where they are from."""
         if not lines:
             raise ValueError(f"{source} has no rows. Delete it and get it again.")
@@ -78,7 +78,7 @@ class Encoding:
                 y[piece] = [self.labels[label] for label in fields[-1]]
             except KeyError as error:
                 raise ValueError(f"{source}: a label is {error}, not one of {list(self.labels)}.") from None
-        return Table(X, y, self.row_norm, tuple(sorted(self.labels.values())))
+        return LabelledTable(X, y, self.row_norm, tuple(sorted(self.labels.values())))
 
     def _fields(self, lines: Sequence[str], start: int, source: str) -> list[tuple[str, ...]]:
         rows = [line.split(", ") for line in lines]

@@ -13,7 +13,7 @@ import urllib.request
 import zlib
 from pathlib import Path
 
-from gossamer.atomic import write_bytes
+from gossamer.base.atomic import write_bytes
 
 _TIMEOUT_SECONDS = 60
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.datasets import files
-from gossamer.datasets.tables import Split
+from gossamer.datasets.labelled import Split
 
 _PIXELS = (28, 28)
 _CLASSES = 10

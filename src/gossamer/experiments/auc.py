@@ -24,13 +24,13 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import gossamer as gs
+from gossamer.base.trees import PyTree
 from gossamer.experiments import pictures
 from gossamer.experiments.grid import Cell, Grid
 from gossamer.experiments.outputs import save_figure, write_certificates, write_table
 from gossamer.experiments.settings import Settings
 from gossamer.models import MLP, CrossEntropy, init_mlp
 
-PyTree = Any
 EPSILONS = (0.5, 1.0, 5.0, 10.0, math.inf)
 HIDDEN: tuple[int, ...] = (256, 128)
 SEEDS = 2
@@ -255,7 +255,7 @@ def write(settings: Settings, areas: dict[Cell, list[float]], runs: Areas) -> No
         ],
         rows,
         settings.command("auc"),
-        [
+        notes=[
             "Scored on the test images; the deviation is that of one run, over seeds. δ = n^−1.1.",
             "rate ×: which multiple of the method's learning rate did best on held-out images.",
             "Published: Table 1 of the paper, whose classes are divided at random, so that the task is another one.",

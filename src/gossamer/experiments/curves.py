@@ -8,14 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer import loop
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
+from gossamer.engine import loop
+from gossamer.engine.loop import Carry, Setup
+from gossamer.engine.opening import Lane, open_run, set_up
 from gossamer.methods.base import Method
-from gossamer.oracle.door import Door, Oracle
-from gossamer.planning import plan
-from gossamer.solving import make_door
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import plan
 
 
 def iterates(
@@ -32,14 +31,18 @@ def iterates(
 
     All runs are vectorised: a full pass reads the table once for all of them.
     """
-    door, noise = _common_door(data, method, budgets)
-    cases = [(noise[i], seed) for i in range(len(budgets)) for seed in seeds]
-    stacked = jax.tree.map(lambda *values: jnp.stack([jnp.asarray(v) for v in values]), *[n for n, _ in cases])
+    n = jax.tree.leaves(data)[0].shape[0]
+    plans = [plan(method.sized(init), n, budget) for budget in budgets]
+    # Samples need room for every budget's.
+    roomiest = max(plans, key=lambda p: sum(size for _, size in p.capacities))
+    setup = set_up(roomiest, problem)
+    cases = [(planned.noise(), seed) for planned in plans for seed in seeds]
+    noise = jax.tree.map(lambda *values: jnp.stack([jnp.asarray(v) for v in values]), *[n for n, _ in cases])
     keys = jnp.stack([jax.random.key(seed) for _, seed in cases])
-    carry = jax.vmap(lambda key: loop.start(method, problem, init, door, loop.split(key).output))(keys)
+    carry = jax.vmap(lambda noise, key: Lane(setup, noise, init, key).start())(noise, keys)
     found = []
     for stop in looks:
-        carry = _advance(method, problem, door, data, stacked, keys, carry, jnp.int32(stop))
+        carry = _advance(setup, (data, init), (noise, keys, carry), jnp.int32(stop))
         found.append(jax.vmap(method.params)(carry.state))
     return found
 
@@ -48,30 +51,22 @@ def seconds(
     problem: Any, data: PyTree, method: Method, budget: Budget, *, init: PyTree, first: int, last: int
 ) -> float:
     """Return the time that steps `first` + 1 to `last` of one run take after compilation."""
-    door, (noise,) = _common_door(data, method, [budget])
-    keys = loop.split(jax.random.key(0))
-    secrets = loop.make_secrets(door, data, noise, keys)
-    carry = loop.start(method, problem, init, door, keys.output)
-    carry = jax.block_until_ready(loop.advance(method, problem, door, secrets, carry, jnp.int32(first)))
+    planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)
+    run = open_run(planned, problem, data, init=init, key=jax.random.key(0))
+    carry = run.advance(run.start, first)
     begun = time.perf_counter()
-    jax.block_until_ready(loop.advance(method, problem, door, secrets, carry, jnp.int32(last)))
+    run.advance(carry, last)
     return time.perf_counter() - begun
 
 
-def _common_door(data: PyTree, method: Method, budgets: Sequence[Budget]) -> tuple[Door, list[dict[str, Any]]]:
-    """Return a door whose samples have room for every budget's, and the noise of each."""
-    n = jax.tree.leaves(data)[0].shape[0]
-    plans = [plan(method, n, budget) for budget in budgets]
-    roomiest = max(plans, key=lambda p: sum(size for _, size in p.capacities))
-    return make_door(roomiest), [p.noise() for p in plans]
-
-
-@functools.partial(jax.jit, static_argnames=("method", "problem", "door"))
+@functools.partial(jax.jit, static_argnames=("setup",))
 def _advance(
-    method: Method, problem: Any, door: Door, data: PyTree, noise: PyTree, keys: jax.Array, carry: Any, stop: jax.Array
-) -> Any:
-    def one(noise: PyTree, key: jax.Array, carry: loop.Carry) -> loop.Carry:
-        secrets = loop.make_secrets(door, data, noise, loop.split(key))
-        return loop.advance_by(method, problem, Oracle(door, secrets), carry, stop)
+    setup: Setup, shared: tuple[PyTree, PyTree], runs: tuple[PyTree, jax.Array, Carry], stop: jax.Array
+) -> Carry:
+    """Advance runs on the same table from the same start, each with its noise, key and carry."""
+    data, init = shared
 
-    return jax.vmap(one)(noise, keys, carry)
+    def one(noise: PyTree, key: jax.Array, carry: Carry) -> Carry:
+        return loop.advance_by(setup, Lane(setup, noise, init, key).oracle(data), carry, stop)
+
+    return jax.vmap(one)(*runs)

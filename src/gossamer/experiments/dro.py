@@ -29,14 +29,14 @@ import numpy as np
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 import gossamer as gs
-from gossamer import trees
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.experiments import pictures
 from gossamer.experiments.grid import Cell, Grid
 from gossamer.experiments.outputs import save_figure, write_certificates, write_table
 from gossamer.experiments.settings import Settings
 from gossamer.models import MLP, CrossEntropy, init_mlp
 
-PyTree = Any
 EPSILONS = (0.5, 1.0, 5.0, 10.0, math.inf)
 HIDDEN: tuple[int, ...] = (128,)
 RADIUS, LOSS_BOUND = 0.5, 20.0
@@ -273,7 +273,7 @@ def write(settings: Settings, outcomes: dict[Cell, list[dict[str, float]]], runs
         ["data", "method", "ε", "rate ×", "accuracy", "AUC", "F1", "worst class", "‖∇‖", "published"],
         rows,
         settings.command("dro"),
-        [
+        notes=[
             "One seed. δ = n^−1.1, replace-one.",
             "rate ×: which multiple of the method's learning rate did best on held-out images.",
             "‖∇‖: of the robust objective (KL ball of radius 0.5) on 10 000 training records, a non-private look.",

@@ -11,9 +11,9 @@ from typing import Any
 
 import jax
 
-from gossamer.budget import Neighbors
 from gossamer.experiments.cache import Cache
 from gossamer.experiments.settings import Settings
+from gossamer.privacy.budget import Neighbors
 
 FACTORS = (1.0, 0.5, 2.0)
 """Of a method's own learning rate."""

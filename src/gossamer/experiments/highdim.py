@@ -77,7 +77,7 @@ def main(settings: Settings) -> None:
         ["d", "method", "best steps", "best step size", "mean excess risk", "standard error"],
         rows,
         settings.command("highdim"),
-        [
+        notes=[
             f"n = {ROWS}, L1 ball of radius {BALL.radius:g}, ε = {BUDGET.epsilon:g}, δ = {BUDGET.delta:g}, replace "
             f"one, {runs} runs of every setting. L = {SMOOTHNESS:g}. The zero model has an excess risk of 0.21.",
             "The best of 2, 4 and 6 steps; step sizes 10, 33 and 100 for AccMD (1/smoothness), 4, 12 and 40 "

@@ -95,7 +95,7 @@ def main(settings: Settings) -> None:
         ],
         table,
         settings.command("mia"),
-        [
+        notes=[
             f"{len(pool[1])} records of MNIST-ST in the pool, half of them in each model; δ = {DELTA:g}, replace-one; "
             "the same settings at every ε.",
             "Within: the lower end of the interval is not above the limit by the schedule.",

@@ -94,7 +94,7 @@ def _theory(kind: Any, problem: gs.Minimax, n: int, **options: Any) -> gs.method
     """Return the theorem's settings of a method."""
     ascent = "gradient" if problem is COUPLED else "public"
     options = dict(ascent=ascent, clip_x=CLIP_X, clip_y=CLIP_Y, **options)
-    return kind.for_problem(n, WIDTH + 1, SMOOTHNESS, CONCAVITY, BUDGET, **options)
+    return kind.for_problem(n, WIDTH + 1, BUDGET, smoothness=SMOOTHNESS, strong_concavity=CONCAVITY, **options)
 
 
 def _sgda(problem: gs.Minimax, n: int) -> gs.methods.Method:
@@ -140,7 +140,7 @@ def gradient_norms(case: Case, n: int, seed: int, runs: int) -> np.ndarray:
         data = table(n, rng)
         strata = min(STRATA, method.steps)
         stops = np.floor((np.arange(strata) + rng.uniform(size=strata)) * method.steps / strata).astype(int)
-        found = iterates(case.problem, data, method, BUDGET, INIT, key, stops)
+        found = iterates(case.problem, data, method, BUDGET, INIT, key=key, stops=stops)
         return float(np.mean([np.linalg.norm(phi_gradient(case.problem, data, x)) for x, _ in found]))
 
     return np.array([mean_norm(key) for key in jax.random.split(jax.random.key(seed), runs)])
@@ -177,7 +177,7 @@ def main(settings: Settings) -> None:
         ["method", "promised slope", "slope", "95 % interval", *(f"n = {n}" for n in sizes)],
         rows,
         settings.command("minimax-rates"),
-        [
+        notes=[
             f"Mean ‖∇Φ‖ of a uniform iterate over {runs} runs, each on a table of its own, at ε = {BUDGET.epsilon:g}, "
             f"δ = {BUDGET.delta:g}, replace one, d = {WIDTH + 1}, with the settings of `for_problem`; thresholds are "
             "bounds on this loss's gradients. Intervals are bootstraps over runs.",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gossamer.certificate import Certificate
+from gossamer.privacy.certificate import Certificate
 
 
 def write_table(

@@ -40,9 +40,20 @@ FLAT = (1.0,) * 5
 DECAYING = tuple(1.0 / j for j in range(1, 21))
 BALL = gs.L2Ball(1.0)
 CASES = (
-    Case("SVRG, strongly convex", -2.0, FLAT, lambda n: gs.methods.SVRG.for_problem(n, 5, 1.0, 0.19, BUDGET)),
-    Case("SVRG++, convex", -1.0, DECAYING, lambda n: gs.methods.SVRGpp.for_problem(n, 20, 1.0, BUDGET)),
-    Case("AccMD, convex", -1.0, DECAYING, lambda n: gs.methods.AccMD.for_problem(n, 20, 1.0, BALL, BUDGET), BALL),
+    Case(
+        "SVRG, strongly convex",
+        -2.0,
+        FLAT,
+        lambda n: gs.methods.SVRG.for_problem(n, 5, BUDGET, smoothness=1.0, strong_convexity=0.19),
+    ),
+    Case("SVRG++, convex", -1.0, DECAYING, lambda n: gs.methods.SVRGpp.for_problem(n, 20, BUDGET, smoothness=1.0)),
+    Case(
+        "AccMD, convex",
+        -1.0,
+        DECAYING,
+        lambda n: gs.methods.AccMD.for_problem(n, 20, BUDGET, smoothness=1.0, constraint=BALL),
+        BALL,
+    ),
 )
 
 
@@ -99,7 +110,7 @@ def main(settings: Settings) -> None:
         ["method", "promised slope", "slope", "95 % interval", *(f"n = {n}" for n in sizes)],
         rows,
         settings.command("rates"),
-        [
+        notes=[
             f"Mean excess risk of {runs} runs at ε = {BUDGET.epsilon:g}, δ = {BUDGET.delta:g}, replace one, with the "
             "parameters of `for_problem`.",
             "Least squares on rows of norm 1: 5 features of equal variance (strongly convex), or 20 whose variance "

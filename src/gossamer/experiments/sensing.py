@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import gossamer as gs
-from gossamer.certificate import certify
 from gossamer.experiments.outputs import write_certificates, write_table
 from gossamer.experiments.settings import Settings
 from gossamer.experiments.sweep import iterates
-from gossamer.planning import plan
+from gossamer.privacy.certificate import certify
+from gossamer.privacy.planning import plan
 
 ROWS, COLUMNS, RANK = 20, 20, 3
 NOISE = 0.01
@@ -92,10 +92,10 @@ def outcome(method: gs.methods.Method | None, budget: gs.Budget, n: int, seed: i
     rng = np.random.default_rng([seed, n])
     data, x = table(n, rng), start(rng)
     if method is not None:
-        game = "Minimax" in method.problems
+        game = gs.Minimax in method.problems
         init = (x, jnp.zeros(())) if game else x
         problem, key = GAME if game else ERM, jax.random.key(seed)
-        (last,) = iterates(problem, data, method, budget, init, key, [method.steps])
+        (last,) = iterates(problem, data, method, budget, init, key=key, stops=[method.steps])
         x = last[0] if game else last
     found = gs.diagnostics.curvature(ERM, x, data)
     return found.value, found.gradient_norm, found.smallest_eigenvalue
@@ -104,8 +104,7 @@ def outcome(method: gs.methods.Method | None, budget: gs.Budget, n: int, seed: i
 def gradient_noise(method: gs.methods.Method, budget: gs.Budget, n: int) -> float:
     """Return the norm of the noise in one refreshed gradient of C = 1."""
     query = plan(method, n, budget).schedule["gradient"]
-    assert query.noise_multiplier is not None
-    return query.noise_multiplier * np.sqrt((ROWS + COLUMNS) * RANK) / (query.rate * n)
+    return query.calibrated_noise() * np.sqrt((ROWS + COLUMNS) * RANK) / query.sampling.size(n)
 
 
 def main(settings: Settings) -> None:
@@ -122,8 +121,18 @@ def main(settings: Settings) -> None:
             for budget in budgets:
                 found = [outcome(method, budget, n, seed) for seed in seeds]
                 noise = gradient_noise(method, budget, n)
-                rows.append(_row(name, n, budget.epsilon, count, found, noise, PUBLISHED[name] if n == 400 else None))
-            problem = GAME if "Minimax" in method.problems else ERM
+                rows.append(
+                    _row(
+                        name,
+                        n,
+                        budget.epsilon,
+                        count,
+                        found,
+                        noise=noise,
+                        printed=PUBLISHED[name] if n == 400 else None,
+                    )
+                )
+            problem = GAME if gs.Minimax in method.problems else ERM
             certificates[f"{name}-{n}"] = certify(plan(method, n, BUDGET), problem, settings.seed, True)
     columns = ["method", "n", "ε", "seeds", "Φ", "± sd", "‖∇Φ‖", "λ_min", "noise of a refresh"]
     write_table(
@@ -132,7 +141,7 @@ def main(settings: Settings) -> None:
         [*columns, "Φ in print", "‖∇Φ‖ in print", "λ_min in print"],
         rows,
         settings.command("sensing"),
-        [
+        notes=[
             f"Means over seeds, each with a table, start and noise of its own; δ = {BUDGET.delta:g}, replace one, "
             f"{steps} steps. Printed figures are for one seed and ε = 2, by the paper's own accounting.",
             "Noise of a refresh: σ·C·√d/(qn) for C = 1 and d = 120, to be compared with ‖∇Φ‖ at the start.",

@@ -7,14 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer import loop
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
+from gossamer.engine.loop import Setup
+from gossamer.engine.opening import Lane, open_run, set_up
 from gossamer.methods.base import Method
-from gossamer.oracle.door import Door, Oracle
-from gossamer.planning import plan
-from gossamer.solving import make_door
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import plan
 
 
 def sweep(
@@ -25,9 +23,9 @@ def sweep(
     Each equals in law what `gs.solve` returns. Runs are vectorised `batch` at a time.
     """
     data = jax.tree.map(jnp.asarray, data)
-    planned = plan(method, jax.tree.leaves(data)[0].shape[0], budget)
+    planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)
     keys = jax.random.split(jax.random.key(seed), runs)
-    return _outputs(method, problem, make_door(planned), min(batch, runs), planned.noise(), data, init, keys)
+    return _outputs(set_up(planned, problem), min(batch, runs), (planned.noise(), init, data), keys)
 
 
 def iterates(
@@ -37,24 +35,20 @@ def iterates(
 
     It is what a method with a period wants: vectorised runs compute both branches of a step, refresh and difference.
     """
-    data = jax.tree.map(jnp.asarray, data)
-    planned = plan(method, jax.tree.leaves(data)[0].shape[0], budget)
-    door, keys = make_door(planned), loop.split(key)
-    secrets = loop.make_secrets(door, data, planned.noise(), keys)
-    carry = loop.start(method, problem, init, door, keys.output)
+    planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)
+    run = open_run(planned, problem, data, init=init, key=key)
+    carry = run.start
     for stop in stops:
-        carry = loop.advance(method, problem, door, secrets, carry, jnp.int32(stop))
+        carry = run.advance(carry, stop)
         yield method.params(carry.state)
 
 
-@functools.partial(jax.jit, static_argnames=("method", "problem", "door", "batch"))
-def _outputs(
-    method: Method, problem: Any, door: Door, batch: int, noise: PyTree, data: PyTree, init: PyTree, keys: jax.Array
-) -> PyTree:
+@functools.partial(jax.jit, static_argnames=("setup", "batch"))
+def _outputs(setup: Setup, batch: int, shared: tuple[PyTree, PyTree, PyTree], keys: jax.Array) -> PyTree:
+    noise, init, data = shared
+
     def one(key: jax.Array) -> PyTree:
-        streams = loop.split(key)
-        secrets = loop.make_secrets(door, data, noise, streams)
-        carry = loop.start(method, problem, init, door, streams.output)
-        return loop.advance_by(method, problem, Oracle(door, secrets), carry, jnp.int32(method.steps)).choice.params
+        lane = Lane(setup, noise, init, key)
+        return lane.finish(lane.oracle(data)).choice.params
 
     return jax.lax.map(one, keys, batch_size=batch)

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import gossamer as gs
-from gossamer.certificate import certify
 from gossamer.experiments.curves import iterates
 from gossamer.experiments.outputs import save_figure, write_certificates, write_table
 from gossamer.experiments.settings import Settings
+from gossamer.privacy.certificate import certify
 
 # What states are divided by: public bounds of each environment, rounded.
 SCALES = {"CartPole-v1": (2.4, 3.0, 0.21, 3.0), "Acrobot-v1": (1.0, 1.0, 1.0, 1.0, 12.6, 28.3)}
@@ -161,7 +161,9 @@ def main(settings: Settings) -> None:
                 for i, budget in enumerate(budgets):
                     case = Case(name, unit.name, budget.epsilon, kind)
                     curves[case] = np.asarray(errors[:, i * seeds : (i + 1) * seeds]).T
-                    certificate = certify(gs.plan(method, n, budget), problem, settings.seed, diagnostics=True)
+                    certificate = certify(
+                        gs.plan(method.sized(init), n, budget), problem, settings.seed, diagnostics=True
+                    )
                     certificates[f"{name}-{unit.name}-{budget.epsilon:g}-{kind}"] = certificate
     write(settings, curves, counts, seeds)
     write_certificates(settings.out / "certificates", certificates)
@@ -204,7 +206,7 @@ def write(settings: Settings, curves: dict[Case, np.ndarray], counts: dict[tuple
         ["environment", "record", "records", "ε", "method", "at the start", "at the end", "variance", "below SGDA"],
         rows,
         settings.command("td"),
-        [
+        notes=[
             f"Mean and variance over {seeds} seeds (of samples and noise, from one start); δ = n^-1.1, replace one. "
             "ε = inf is not private.",
             "The error is computed from records without noise: a non-private look, to judge the methods.",

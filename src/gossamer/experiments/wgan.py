@@ -24,13 +24,13 @@ import numpy as np
 
 import gossamer as gs
 from gossamer import datasets
-from gossamer.certificate import certify
+from gossamer.base.trees import PyTree
 from gossamer.experiments.outputs import save_figure, write_certificates, write_table
 from gossamer.experiments.settings import Settings
 from gossamer.experiments.sweep import iterates
 from gossamer.models import MLP, generator, init_mlp
+from gossamer.privacy.certificate import certify
 
-PyTree = Any
 EPSILONS = (1.0, 10.0)
 SEEDS, LOOKS = 5, 10
 PIXELS, LATENT = 784, 64
@@ -127,7 +127,7 @@ def main(settings: Settings) -> None:
         found = []
         for key in jax.random.split(jax.random.key(settings.seed), seeds):
             distances = []
-            for _, layers in iterates(problem(size), records, method, budget, start(size, key), key, stops):
+            for _, layers in iterates(problem(size), records, method, budget, start(size, key), key=key, stops=stops):
                 fakes = generator.sample(layers, len(real), settings.seed)
                 distances.append(ruler.distance(fakes))
             found.append(distances)
@@ -163,7 +163,7 @@ def write(settings: Settings, size: Size, seeds: int, curves: dict[Case, np.ndar
         ["method", "ε", "at the start", "at the end", "variance", "smallest", "largest"],
         rows,
         settings.command("wgan"),
-        [
+        notes=[
             f"Sliced Wasserstein distance (smaller is better) over {DIRECTIONS} directions and {COMPARED} images; "
             f"mean, variance and range over {seeds} seeds (of start, samples and noise). δ = n^-1.1, replace one.",
             "It is computed from images without noise: a non-private look, to judge the methods.",

@@ -118,7 +118,7 @@ def _noise_table(settings: Settings) -> None:
         ["T", "independent", "binary tree", "factorization", "less than the tree"],
         rows,
         settings.command("zeroth"),
-        [
+        notes=[
             "Root mean square over t = 1, …, T of the deviation of the noise in the sum of the first t answers, in "
             "units of σ times the threshold; exact.",
         ],
@@ -129,7 +129,9 @@ def _rates_table(settings: Settings) -> None:
     sizes, networks = (SIZES[:2], 2) if settings.quick else (SIZES, NETWORKS)
     budget = gs.Budget(np.inf, 1e-6)
     seeds = range(settings.seed, settings.seed + networks)
-    measured = [np.concatenate([stationarity(growing(n), n, 10, budget, seed, 1) for seed in seeds]) for n in sizes]
+    measured = [
+        np.concatenate([stationarity(growing(n), n, 10, budget, seed, runs=1) for seed in seeds]) for n in sizes
+    ]
     fitted, low, high = slope(sizes, measured)
     means = [float(m.mean()) for m in measured]
     write_table(
@@ -138,7 +140,7 @@ def _rates_table(settings: Settings) -> None:
         ["d", "promised slope", "slope", "95 % interval", *(f"n = {n}" for n in sizes)],
         [[10, -1 / 3, fitted, f"[{low:.2f}, {high:.2f}]", *means]],
         settings.command("zeroth"),
-        [
+        notes=[
             f"Mean over all blocks of a run of the Goldstein estimate at radius 2δ = {2 * RADIUS[10]:g} on fresh "
             f"records (not private), for {networks} teachers and starts; the interval is a bootstrap over these.",
             "K = 0.7 n^⅓ blocks of T = 3 n^⅓ rounds; in print T ∝ n^⅔ rounds of one record, here of several.",
@@ -163,7 +165,7 @@ def _naive_table(settings: Settings) -> None:
     for d in dimensions:
         for T in rounds:
             ours, naive = (
-                stationarity(private(d, T, reduced), n, d, BUDGET, settings.seed, 1) for reduced in (True, False)
+                stationarity(private(d, T, reduced), n, d, BUDGET, settings.seed, runs=1) for reduced in (True, False)
             )
             rows.append([d, T, ours.mean(), naive.mean()])
     write_table(
@@ -172,7 +174,7 @@ def _naive_table(settings: Settings) -> None:
         ["d", "T", "O2NC", "naive"],
         rows,
         settings.command("zeroth"),
-        [
+        notes=[
             "Mean over the 16 blocks of one run of the Goldstein estimate at radius 2δ on fresh records (not private).",
             f"n = {n}, (ε, δ) = ({BUDGET.epsilon:g}, {BUDGET.delta:g}), replace one; both meet each record once, with "
             "the same clip, directions and learning rate.",

@@ -33,9 +33,9 @@ minimiser is the projection of v + sλ(1 − w). Without `exclude` it is the pro
 **ElasticNet without `exclude`, Simplex.** The L1 part is constant, and L2 remains.
 """
 
+from gossamer.base.trees import PyTree, map_named
 from gossamer.geometry.constraints import Box, Constraint, L1Ball, L2Ball, Simplex
 from gossamer.geometry.regularizers import L1, L2, ElasticNet, GroupLasso, Regularizer, Step, Zero
-from gossamer.geometry.trees import PyTree, map_named
 
 _EVERY_SET = (L2Ball, L1Ball, Box, Simplex)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree, map_leaves, safe_tree_norm, tree_ravel, tree_sum
 from gossamer.geometry.parameters import finite_number
-from gossamer.geometry.trees import PyTree, map_leaves, tree_norm, tree_ravel, tree_sum
 
 
 class Constraint(abc.ABC):
@@ -45,13 +45,13 @@ class L2Ball(Constraint):
 
     def project(self, tree: PyTree) -> PyTree:
         """Scale the tree onto the ball if it is outside."""
-        norm = tree_norm(tree)
+        norm = safe_tree_norm(tree)
         factor = jnp.where(norm > self.radius, self.radius / norm, 1.0)
         return map_leaves(lambda x: x * factor, tree)
 
     def contains(self, tree: PyTree, tolerance: float = 1e-5) -> jax.Array:
         """Say whether ‖x‖₂ ≤ (1 + tolerance)·radius."""
-        return tree_norm(tree) <= self.radius * (1 + tolerance)
+        return safe_tree_norm(tree) <= self.radius * (1 + tolerance)
 
     def norm_bound(self, dimension: int) -> float:
         """Return the radius."""

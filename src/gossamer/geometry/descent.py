@@ -23,16 +23,13 @@ a projection, on the simplex a softmax. On the L1 ball optimality says θ − �
 bisection, to the last bit.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree, tree_ravel
 from gossamer.geometry.constraints import Constraint, L1Ball, L2Ball, Simplex
 from gossamer.geometry.mirror import PNorm
-from gossamer.geometry.trees import tree_ravel
 
-PyTree = Any
 SETS = (L2Ball, L1Ball, Simplex)
 _HALVINGS = 40
 

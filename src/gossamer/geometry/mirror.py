@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from gossamer.geometry.trees import PyTree, tree_norm, tree_ravel, tree_sum
+from gossamer.base.trees import PyTree, safe_tree_norm, tree_ravel, tree_sum
 
 
 class MirrorMap(abc.ABC):
@@ -60,7 +60,7 @@ class Euclidean(MirrorMap):
 
     def norm(self, x: PyTree) -> jax.Array:
         """Return ‖x‖₂."""
-        return tree_norm(x)
+        return safe_tree_norm(x)
 
 
 @dataclass(frozen=True)

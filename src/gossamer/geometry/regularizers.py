@@ -12,8 +12,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree, leaves_not_named, map_leaves, map_named, safe_norm, tree_sum
 from gossamer.geometry.parameters import finite_number
-from gossamer.geometry.trees import PyTree, leaves_not_named, map_leaves, map_named, safe_norm, tree_sum
 
 Step = float | jax.Array
 

@@ -5,9 +5,9 @@ A difference query asks each record for ∇f(x; z) − ∇f(x′; z). If f is L-
 come together. L is not trusted: a record that violates it is clipped.
 """
 
-from gossamer.gradients.spider import refreshes, spider
+from gossamer.gradients.spider import carried_along, is_refresh, refreshes
 from gossamer.gradients.storm import change, storm_clip
 from gossamer.gradients.svrg import epoch
 from gossamer.gradients.thresholds import difference_clip
 
-__all__ = ["change", "difference_clip", "epoch", "refreshes", "spider", "storm_clip"]
+__all__ = ["carried_along", "change", "difference_clip", "epoch", "is_refresh", "refreshes", "storm_clip"]

@@ -4,15 +4,14 @@ v_t = Q(∇f(x_t))                              at every period-th step
 v_t = v_{t−1} + Q(∇f(x_t) − ∇f(x_{t−1}))      between them
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Literal
 
 import jax
 
-from gossamer import trees
-from gossamer.oracle import Ask, Difference, Gradient
-from gossamer.oracle.queries import Loss
-
-PyTree = Any
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.oracle import Ask
 
 
 def refreshes(steps: int, period: int) -> tuple[int, int]:
@@ -21,23 +20,25 @@ def refreshes(steps: int, period: int) -> tuple[int, int]:
     return fresh, steps - fresh
 
 
-def spider(
+def is_refresh(t: jax.Array, steps: int, period: int) -> jax.Array | Literal[True]:
+    """Return whether step t refreshes the estimate; True itself where every step does, and no difference is asked."""
+    return True if refreshes(steps, period)[1] == 0 else t % period == 0
+
+
+def carried_along(
     ask: Ask,
-    t: jax.Array,
-    period: int,
-    loss: Loss,
-    at: PyTree,
-    before: PyTree,
+    refresh: jax.Array | Literal[True],
+    fresh: Callable[[Ask], PyTree],
+    change: Callable[[Ask], PyTree],
     estimate: PyTree,
-    clip: float,
-    difference_clip: jax.Array,
 ) -> PyTree:
-    """Return v_t from v_{t−1} = `estimate` by one query: "gradient" at a refresh, else "difference"."""
+    """Return an estimate asked for afresh, or the last one plus its change: v_t from v_{t−1} = `estimate`.
 
-    def fresh(ask: Ask) -> PyTree:
-        return ask("gradient", Gradient(loss, at), clip=clip)
+    Only one of `fresh(ask)` and `change(ask)` is asked. With True for `refresh` the second one is not even compiled:
+    the schedule may then do without its query.
+    """
 
-    def carried(ask: Ask) -> PyTree:
-        return trees.add(estimate, ask("difference", Difference(loss, at, before), clip=difference_clip))
+    def changed(ask: Ask) -> PyTree:
+        return trees.add(estimate, change(ask))
 
-    return fresh(ask) if period == 1 else ask.cond(t % period == 0, fresh, carried)
+    return fresh(ask) if refresh is True else ask.cond(refresh, fresh, changed)

@@ -6,14 +6,12 @@ s_t = Q(f(w_t) − (1 − β) f(w_{t−1})) + (1 − β) s_{t−1}
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle import Value
-
-PyTree = Any
 
 
 def change(function: Callable[[PyTree, PyTree], jax.Array], at: PyTree, before: PyTree, momentum: float = 1.0) -> Value:

@@ -3,20 +3,19 @@
 v = Q(∇f(x) − ∇f(x̃)) + ṽ,      ṽ = Q(∇f(x̃)) asked once at the anchor x̃
 """
 
-from typing import Any
-
 import jax
 
-from gossamer import trees
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.gradients.thresholds import difference_clip
+from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Difference
-
-PyTree = Any
 
 
 def epoch(
-    problem: Any,
+    problem: ERM,
     ask: Ask,
+    *,
     start: PyTree,
     anchor: PyTree,
     anchor_gradient: PyTree,

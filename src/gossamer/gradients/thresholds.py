@@ -1,13 +1,10 @@
 """The threshold of a difference query."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
-
-PyTree = Any
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 
 
 def difference_clip(clip: float, smoothness: float, at: PyTree, other: PyTree) -> jax.Array:

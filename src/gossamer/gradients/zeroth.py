@@ -15,15 +15,14 @@ function that takes batches wants.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle import Value
 
-PyTree = Any
 Evaluate = Callable[[PyTree, PyTree], jax.Array]
 
 

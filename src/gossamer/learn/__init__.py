@@ -1,8 +1,7 @@
 """scikit-learn estimators with a privacy budget."""
 
-from gossamer.learn.auc import PrivateAUCClassifier
-from gossamer.learn.dro import PrivateDROClassifier
-from gossamer.learn.linear import PrivateLinearRegression
-from gossamer.learn.logistic import PrivateLogisticRegression
+import lazy_loader
 
-__all__ = ["PrivateAUCClassifier", "PrivateDROClassifier", "PrivateLinearRegression", "PrivateLogisticRegression"]
+# The stub beside this file lists the estimators. They are imported when they are first used: what they train for
+# (`_objectives`) is known without JAX.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

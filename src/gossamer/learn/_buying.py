@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate
-from gossamer.checkpoints import Checkpoints
-from gossamer.schedule import Schedule
+from gossamer.engine.checkpoints import Checkpoints
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.certificate import Certificate
+from gossamer.privacy.facts import Bought
+from gossamer.privacy.schedule import Schedule
 
 SHARE_OF_BUDGET = 0.05
 """What a purchase may cost: of ε and of δ."""
@@ -27,13 +28,13 @@ class Purchase(NamedTuple):
 
     Args:
       name: one of this module's names.
-      of: what the query is about, with a fingerprint of the records; another one on resuming is refused.
+      of: says what the query is about, with a digest of the records; another one on resuming is refused.
       ask: `ask(budget, seed)` → the answer, which JSON can hold, and the certificate of its one query.
       complete: `complete(answer)` → the task.
     """
 
     name: str
-    of: str
+    of: Callable[[], str]
     ask: Callable[[Budget, int | None], tuple[Any, Certificate]]
     complete: Callable[[Any], Any]
 
@@ -49,7 +50,7 @@ class Purchase(NamedTuple):
         if checkpoints is None:
             answer, certificate = pay()
         else:
-            answer, certificate = checkpoints.remember(self.name, f"{budget} {seed} {self.of}", pay)
+            answer, certificate = checkpoints.remember(self.name, f"{budget} {seed} {self.of()}", pay)
         return answer, Certificate.from_json(certificate)
 
 
@@ -64,18 +65,16 @@ def compose(name: str, bought: Certificate, training: Certificate, whole: Budget
     """Return one certificate for both: their ε and δ add up to the whole, and it has both schedules to be verified."""
     (query,) = bought.schedule
     queries = (dataclasses.replace(query, name=name), *training.schedule)
-    kind, worth = ("private", "its cost is in this guarantee") if whole.is_private else ("exact", "it is NOT private")
-    told = f"The loss and the method were set by the {kind} answer {name!r} besides: {worth}."
     return dataclasses.replace(
         training,
         epsilon=float(whole.epsilon),
         delta=float(whole.delta),
         schedule=Schedule(tuple(dataclasses.replace(query, noise=None) for query in queries)),
-        assumptions=(*training.assumptions, told),
+        purchases=(*training.purchases, Bought(name, bought.epsilon, bought.delta)),
     )
 
 
 def training_budget(certificate: Certificate) -> Budget:
     """Return what the training of a certificate was given: all, or what a purchase left of it."""
     whole = Budget(certificate.epsilon, certificate.delta, certificate.neighbors)
-    return split(whole)[1] if any(query.name in (POSITIVES, GROUPS) for query in certificate.schedule) else whole
+    return split(whole)[1] if certificate.purchases else whole

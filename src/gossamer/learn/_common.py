@@ -14,16 +14,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from gossamer import geometry, methods
-from gossamer.budget import Budget
-from gossamer.checkpoints import Checkpoints
-from gossamer.exceptions import PrivacyLeakWarning
+from gossamer.base.exceptions import PrivacyLeakWarning
+from gossamer.base.leak import Leak
+from gossamer.base.messages import shown
+from gossamer.base.trees import PyTree
+from gossamer.engine.checkpoints import Checkpoints
+from gossamer.engine.solving import check_match, solve
 from gossamer.learn import _buying
 from gossamer.methods.base import Method
-from gossamer.planning import plan
-from gossamer.solving import check_match, solve
-from gossamer.values import shown
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import plan
 
 
 class Task(NamedTuple):
@@ -42,8 +42,8 @@ class Task(NamedTuple):
 class PrivateEstimator(BaseEstimator):
     """An estimator that trains by `gs.solve`. List it before scikit-learn's mixins, which it amends.
 
-    A subclass stores these parameters. Its `pose` checks arrays and makes a task of them, which costs nothing, and its
-    `_keep` makes attributes of the private parameters; between the two, `spend` spends.
+    A subclass stores these parameters. Its `pose` checks arrays and makes a task of them by `_pose`, which costs
+    nothing, and its `_keep` makes attributes of the private parameters; between the two, `spend` spends.
     """
 
     epsilon: float
@@ -58,6 +58,18 @@ class PrivateEstimator(BaseEstimator):
         """Return what a fit on n records may spend."""
         return Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
 
+    def outline(self, n: int, columns: int, classes: int = 2) -> Task:
+        """Return what `pose` would make of n records with so many columns, but without records: for a plan."""
+        return self._pose(nobody(n, columns), nobody(n), classes)
+
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
+        """Return the task of rows of norm at most 1 and encoded targets, of so many classes if they are classes."""
+        raise NotImplementedError
+
+    def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
+        """Return a record's loss under a task's parameters: exp(−loss) says how probable the model finds its target."""
+        raise NotImplementedError
+
     def rehearse(self, task: Task) -> None:
         """Refuse what does not go together, or what no noise can pay for, before anything is spent."""
         n, whole = len(task.data[0]), self.budget(len(task.data[0]))
@@ -69,7 +81,7 @@ class PrivateEstimator(BaseEstimator):
             plan(methods.GD(steps=1), n, purchase)  # what can be bought is one query of all records
             plan(task.method, n, training)
 
-    def spend(self, task: Task, leaks: tuple[str, ...] = ()) -> Self:
+    def spend(self, task: Task, leaks: tuple[Leak, ...] = ()) -> Self:
         """Buy what a task of `pose` is missing, if anything, solve it with what is left of the budget, and keep that.
 
         `leaks` go on the certificate.
@@ -94,7 +106,7 @@ class PrivateEstimator(BaseEstimator):
         certificate = result.certificate
         if purchase is not None:
             certificate = _buying.compose(purchase.name, bought, certificate, whole)
-        self.certificate_ = dataclasses.replace(certificate, assumptions=(*certificate.assumptions, *leaks))
+        self.certificate_ = dataclasses.replace(certificate, leaks=leaks)
         self.history_ = result.history
         self._keep(result.params)
         return self
@@ -112,23 +124,20 @@ class PrivateEstimator(BaseEstimator):
             method = suitable if method is None else method(suitable)
         return Task(problem, data, init, method)
 
-    def _warn_of_leaks(self, **read: str) -> tuple[str, ...]:
-        """Warn of each parameter that is None and so is read from the records; return sentences for the certificate.
+    def _warn_of_leaks(self, **read: str) -> tuple[Leak, ...]:
+        """Warn of each parameter that is None and so is read from the records; return the leaks for the certificate.
 
         It is called by `fit` itself, so that the warning points at the line that called `fit`.
         """
-        leaks = {name: what for name, what in read.items() if getattr(self, name) is None}
-        for name, what in leaks.items():
+        leaks = tuple(Leak(name, what, "argument") for name, what in read.items() if getattr(self, name) is None)
+        for leak in leaks:
             warnings.warn(
-                f"{name} was not given, so {what} was read from the data, outside the privacy guarantee. "
-                f"Pass {name}=... from public knowledge.",
+                f"{leak.name} was not given, so {leak.what} was read from the data, outside the privacy guarantee. "
+                f"Pass {leak.name}=... from public knowledge.",
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
-        return tuple(
-            f"NOT MET: {name}, {what}, was read from the records and is outside this guarantee."
-            for name, what in leaks.items()
-        )
+        return leaks
 
     def _refuse(self, unsupported: dict[str, Any]) -> None:
         """Refuse what `fit` was given besides X and y; weights with the reason."""
@@ -159,6 +168,11 @@ class PrivateEstimator(BaseEstimator):
                 kind.poor_score = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def nobody(n: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """Return an array in place of n records; it takes no memory."""
+    return np.broadcast_to(np.zeros((), dtype), (n, *shape))
 
 
 def public_bound(name: str, given: float | None, sizes: np.ndarray) -> float:

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import methods
-from gossamer.budget import Budget
+from gossamer.base.trees import PyTree
 from gossamer.learn._common import PrivateEstimator, Task, penalty
 from gossamer.methods.base import Method
 from gossamer.objectives import ERM
 from gossamer.oracle.clipping.linear import LinearLoss
+from gossamer.privacy.budget import Budget
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -40,6 +41,10 @@ class PrivateLinearModel(PrivateEstimator):
             init["intercept"] = jnp.zeros(outputs)
         regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
         return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, default)
+
+    def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
+        """Return the loss that is minimised."""
+        return task.problem.loss
 
 
 def coefficients(params: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.entropy import new_key
+from gossamer.base.entropy import new_key
 from gossamer.models.mlp import init_mlp, layer_sizes
 
 

@@ -1,5 +1,6 @@
-"""A private classifier that maximises the area under the ROC curve, in the clothes of scikit-learn."""
+"""A private classifier that maximises the area under the ROC curve, as a scikit-learn estimator."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
-from gossamer.checkpoints import fingerprint
+from gossamer.base.trees import PyTree
+from gossamer.engine.checkpoints import digest_records
+from gossamer.engine.shares import positive_share
 from gossamer.learn._buying import POSITIVES, Purchase
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
 from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
-from gossamer.models import MLP
+from gossamer.models import MLP, CrossEntropy
 
 _SCALAR_SCALE = 0.4
 _LEAST_SHARE = 0.01
@@ -102,19 +105,26 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                 f"there are {len(self.classes_)} classes. The ROC curve is about two classes."
             )
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        labels = targets.astype(np.float32)
+        return self._pose(rows, targets.astype(np.float32))
+
+    def _pose(self, rows: np.ndarray, labels: np.ndarray, classes: int = 2) -> Task:
         network = start(self._seed(), rows.shape[1], self.hidden_layer_sizes)  # all scores are ½
         if self.positive_share is not None:
             return self._task_at(self.positive_share, rows, labels, network)
         purchase = Purchase(
             POSITIVES,
-            of=fingerprint(labels),
-            ask=lambda budget, seed: objectives.positive_share(labels, budget, seed),
+            of=lambda: digest_records(labels),
+            ask=lambda budget, seed: positive_share(labels, budget, seed),
             complete=lambda share: self._task_at(
                 min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), rows, labels, network
             ),
         )
         return self._task_at(0.5, rows, labels, network)._replace(purchase=purchase)
+
+    def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
+        """Return the cross-entropy of the scorer, which training does not see."""
+        entropy = CrossEntropy()
+        return lambda params, record: entropy(params[0]["model"], record[:2])
 
     def _keep(self, params: Any) -> None:
         x, _ = params

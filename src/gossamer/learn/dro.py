@@ -1,9 +1,9 @@
-"""Private classifiers for the worst case, of records that are hard or of groups, in the clothes of scikit-learn."""
+"""Private classifiers for the worst case, of records that are hard or of groups, as scikit-learn estimators."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from gossamer import methods, objectives
-from gossamer.checkpoints import fingerprint
+from gossamer.base.trees import PyTree
+from gossamer.engine.checkpoints import digest_records
+from gossamer.engine.shares import group_shares
 from gossamer.learn import _network
 from gossamer.learn._buying import GROUPS, Purchase
-from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, scale_rows
+from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows
+from gossamer.learn._divergences import parse_divergence
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy
-from gossamer.objectives.group_dro import group_shares
 
 _STRONG_CONCAVITY = 1.0
 _LEAST_RECORDS = 1500
@@ -42,8 +44,8 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
     Args:
       epsilon: ε of the guarantee.
       delta: δ; None takes n ** -1.1.
-      divergence: how far a distribution is from that of the records, such as `gs.KLCVaR(0.1)`; None takes
-        `gs.ChiSquare()`, and `gs.KL()` if there is a radius.
+      divergence: how far a distribution is from that of the records, such as `gs.KLCVaR(0.1)`, or in words, such as
+        "kl-cvar:0.1"; None takes `gs.ChiSquare()`, and `gs.KL()` if there is a radius.
       penalty: λ, the price of one unit of divergence: the smaller, the more the worst case may differ. None takes 1.
       radius: the most divergence that is allowed, in place of a penalty.
       groups: the public names of the groups. None reads them from what `fit` is given, which leaks, and warns.
@@ -137,17 +139,34 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        binary = len(self.classes_) == 2
-        labels = targets.astype(np.float32 if binary else np.int32)
-        # It gives every class the same probability.
-        start = _network.start(
-            self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs=1 if binary else len(self.classes_)
-        )
         for name in ("groups_", "group_shares_", "group_weights_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
+            return self._pose(rows, targets, len(self.classes_))
+        check_consistent_length(rows, groups)
+        self.groups_, members = encode_groups(groups, self.groups)
+        return self._pose(rows, targets, len(self.classes_), members)
+
+    def outline(self, n: int, columns: int, classes: int = 2) -> Task:
+        """Return what `pose` would make of n records with so many columns, but without records: for a plan."""
+        if self.groups is None:
+            return super().outline(n, columns, classes)
+        self.groups_ = np.asarray(self.groups)
+        return self._pose(nobody(n, columns), nobody(n), classes, nobody(n, dtype=np.int32))
+
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, members: np.ndarray | None = None) -> Task:
+        binary = classes == 2
+        labels = targets.astype(np.float32 if binary else np.int32, copy=False)
+        # It gives every class the same probability.
+        start = _network.start(self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs=1 if binary else classes)
+        if members is None:
             return self._records_task(rows, labels, start)
-        return self._groups_task(rows, labels, groups, start)
+        return self._groups_task((rows, labels, members), start)
+
+    def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
+        """Return the cross-entropy, whatever weight training gave the record."""
+        entropy, grouped = CrossEntropy(), hasattr(self, "groups_")
+        return lambda params, record: entropy(params[0] if grouped else params, record[:2])
 
     def _keep(self, params: Any) -> None:
         if hasattr(self, "groups_"):
@@ -190,7 +209,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                     f"{name} was given, but fit was not told the group of each row. Call fit(X, y, groups=...), or "
                     f"leave {name} out."
                 )
-        divergence = self.divergence
+        divergence = parse_divergence(self.divergence) if isinstance(self.divergence, str) else self.divergence
         if divergence is None:
             divergence = objectives.ChiSquare() if self.radius is None else objectives.KL()
         problem = objectives.DRO(CrossEntropy(), divergence, self.penalty, self.radius)
@@ -198,7 +217,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             problem, (rows, labels), start, default=lambda budget: default_method(len(rows), problem, start)
         )
 
-    def _groups_task(self, rows: np.ndarray, labels: np.ndarray, groups: Any, start: Any) -> Task:
+    def _groups_task(self, data: tuple[np.ndarray, ...], start: Any) -> Task:
         """Return the task of layers for the worst group, and of the groups' weights."""
         for name in ("divergence", "penalty", "radius"):
             if getattr(self, name) is not None:
@@ -206,14 +225,12 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                     f"{name} = {getattr(self, name)!r} does not go with groups: the worst case is over groups, or over "
                     f"distributions near that of the records. Leave out {name}, or groups in fit."
                 )
-        check_consistent_length(rows, groups)
-        self.groups_, members = encode_groups(groups, self.groups)
-        k, data = len(self.groups_), (rows, labels, members)
+        k, members = len(self.groups_), data[-1]
         if self.group_shares is not None:
             return self._task_at(_checked(self.group_shares, self.groups_), data, start)
         purchase = Purchase(
             GROUPS,
-            of=f"{k} {fingerprint(members)}",
+            of=lambda: f"{k} {digest_records(members)}",
             ask=lambda budget, seed: group_shares(members, k, budget, seed),
             complete=lambda shares: self._task_at(shares, data, start),
         )
@@ -264,7 +281,6 @@ def default_method(n: int, problem: objectives.DRO, start: Any) -> Method:
         learning_rate=2 * rate / (1 + 1 / problem.penalty),
         learning_rate_dual=problem.penalty / 2,
         initial_dual=math.log(max(2, start[-1]["bias"].size)),
-        dimension_ratio=1 / sum(leaf.size for leaf in jax.tree.leaves(start)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Private linear regression in the clothes of scikit-learn."""
+"""Private linear regression as a scikit-learn estimator."""
 
 import math
 from typing import Any
@@ -93,14 +93,17 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
     def pose(self, X: Any, y: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        n, d = X.shape
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))
+        return self._pose(rows, np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32))
+
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0) -> Task:
+        n, d = rows.shape
         return self._linear_task(
             objectives.squared,
             rows,
-            np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32),
-            (),
+            targets,
+            outputs=(),
             default=lambda budget: default_method(n, d, budget.epsilon, self.fit_intercept),
         )
 

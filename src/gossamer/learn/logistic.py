@@ -1,4 +1,4 @@
-"""Private logistic regression in the clothes of scikit-learn."""
+"""Private logistic regression as a scikit-learn estimator."""
 
 from typing import Any
 
@@ -89,12 +89,15 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        binary = len(self.classes_) == 2
+        return self._pose(rows, targets, len(self.classes_))
+
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
+        binary = classes == 2
         return self._linear_task(
             objectives.logistic if binary else objectives.softmax,
             rows,
-            targets.astype(np.float32 if binary else np.int32),
-            () if binary else (len(self.classes_),),
+            targets.astype(np.float32 if binary else np.int32, copy=False),
+            outputs=() if binary else (classes,),
             default=lambda budget: default_method(len(rows)),
         )
 

@@ -1,7 +1,8 @@
-"""One file per published algorithm."""
+"""One file per published algorithm, and what the author of another one needs: `Method`, `Report`, `fields`."""
 
+from gossamer.methods import fields
 from gossamer.methods.accmd import AccMD
-from gossamer.methods.base import Method
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
 from gossamer.methods.double_spider import DoubleSpider
 from gossamer.methods.gd import GD
 from gossamer.methods.o2nc import O2NC
@@ -37,9 +38,14 @@ __all__ = [
     "Method",
     "PrivateDiff",
     "RecursiveSpider",
+    "Report",
     "SVRGpp",
     "Spider",
     "StoSpider",
+    "declare",
+    "fields",
     "objective_perturbation",
     "output_perturbation",
+    "rate_at",
+    "sampling_rate",
 ]

@@ -24,13 +24,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gossamer import geometry, trees
-from gossamer.budget import Budget
+from gossamer import geometry
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report
+from gossamer.methods.fields import Clip, Count, Output, Smoothness
+from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class AccMDState(NamedTuple):
@@ -41,7 +43,7 @@ class AccMDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AccMD(Method):
+class AccMD(Method[ERM]):
     """DP accelerated mirror descent on `gs.L2Ball`, `gs.L1Ball` or `gs.Simplex`: every step asks all records.
 
     Args:
@@ -51,38 +53,39 @@ class AccMD(Method):
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 50
-    smoothness: float = 1.0
-    clip: float = 1.0
-    output: str = "last"
+    steps: Count = 50
+    smoothness: Smoothness = 1.0
+    clip: Clip = 1.0
+    output: Output = "last"
 
     @classmethod
     def for_problem(
         cls,
         n: int,
         d: int,
-        smoothness: float,
-        constraint: geometry.Constraint,
         budget: Budget,
         *,
-        lipschitz: float = 1.0,
+        smoothness: float,
+        constraint: geometry.Constraint,
+        **options: Any,
     ) -> "AccMD":
         """Return the parameters of Theorem 5.4: T² = 4L·R·√B·nε/(G·√ln(1/δ)·(width + R)).
 
         R is the set's radius, 4R² the squared diameter, `width` the Gaussian width (√d·R on the L2 ball, √(2 ln 2d)·R
         on the L1 ball and the simplex), and B the largest divergence from the centre: R²/2 on the L2 ball, at most
-        (e²/2)·ln d·R² on the L1 ball, ln d·R² on the simplex.
+        (e²/2)·ln d·R² on the L1 ball, ln d·R² on the simplex. Options are fields, such as the clip G.
         """
-        radius = constraint.norm_bound(d)
+        clip, radius = options.pop("clip", cls.clip), constraint.norm_bound(d)
         logarithm = math.log(max(d, 3))
         width = radius * (math.sqrt(d) if isinstance(constraint, geometry.L2Ball) else math.sqrt(2 * math.log(2 * d)))
         constants = {geometry.L2Ball: 0.5, geometry.L1Ball: math.e**2 / 2 * logarithm, geometry.Simplex: logarithm}
         divergence = radius**2 * constants[type(constraint)]
-        signal = n * min(budget.epsilon, 1e3) / (lipschitz * math.sqrt(-math.log(budget.delta)))
+        signal = n * min(budget.epsilon, 1e3) / (clip * math.sqrt(-math.log(budget.delta)))
         squared = 4 * smoothness * radius * math.sqrt(divergence) * signal / (width + radius)
-        return cls(steps=max(2, round(math.sqrt(squared))), smoothness=smoothness, clip=lipschitz)
+        theory = dict(steps=max(2, round(math.sqrt(squared))), smoothness=smoothness, clip=clip)
+        return cls(**{**theory, **options})
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: ERM) -> None:
         """The steps are closed forms on three sets, without a regulariser."""
         if not isinstance(problem.constraint, geometry.descent.SETS):
             raise ValueError(
@@ -99,16 +102,19 @@ class AccMD(Method):
         """Return `steps` full passes."""
         return Schedule((Query("gradient", count=self.steps, clip=f"{self.clip:g}"),))
 
-    def init(self, problem: Any, params: PyTree) -> AccMDState:
+    def init(self, problem: ERM, params: PyTree) -> AccMDState:
         """Start both at the nearest point of the set; on the simplex z starts in the middle, for zeros stay zeros."""
-        y = problem.constraint.project(params)
-        if not isinstance(problem.constraint, geometry.Simplex):
+        constraint = problem.constraint
+        assert constraint is not None  # check_problem
+        y = constraint.project(params)
+        if not isinstance(constraint, geometry.Simplex):
             return AccMDState(y, y)
-        size = sum(leaf.size for leaf in jax.tree.leaves(params))
-        return AccMDState(y, jax.tree.map(lambda leaf: jnp.full_like(leaf, problem.constraint.total / size), y))
+        middle = constraint.total / trees.count(params)
+        return AccMDState(y, jax.tree.map(lambda leaf: jnp.full_like(leaf, middle), y))
 
-    def step(self, problem: Any, ask: Ask, state: AccMDState, t: jax.Array) -> tuple[AccMDState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: AccMDState, t: jax.Array) -> tuple[AccMDState, Report]:
         """Make step k = t."""
+        assert problem.constraint is not None  # check_problem
         weight, alpha = 2.0 / (t + 2.0), (t + 2.0) / (4.0 * self.smoothness)
         x = jax.tree.map(lambda z, y: weight * z + (1 - weight) * y, state.z, state.y)
         g = ask("gradient", Gradient(problem.loss, x), clip=self.clip)

@@ -1,23 +1,22 @@
 """What every method is: a frozen configuration with a schedule and one pure step."""
 
 import dataclasses
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.messages import plain
+from gossamer.base.trees import PyTree
+from gossamer.methods.fields import Count, LearningRate, Output, check_field, rules_of
+from gossamer.objectives.erm import ERM
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.door import Ask
-from gossamer.output import RULES
-from gossamer.schedule import Query, Schedule
-from gossamer.values import is_number, is_whole, plain, shown
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
+P = TypeVar("P", bound=Problem)
 State = Any
-LearningRate = float | Callable[[jax.Array], jax.Array]
-"""A number, or a function of the step such as an optax schedule."""
 
 
 class Report(NamedTuple):
@@ -29,52 +28,54 @@ class Report(NamedTuple):
     """The norm of that estimate."""
 
 
-class Method(ABC):
+class Method(ABC, Generic[P]):
     """A published algorithm with its hyper-parameters: subclasses are frozen dataclasses.
 
-    It never sees data: its step is handed `ask`.
+    It never sees data: its step is handed `ask`. `Method[Minimax]` tells the type checker which problem the functions
+    take; `problems` tells `gs.solve`.
     """
 
-    problems: ClassVar[tuple[str, ...]] = ("ERM",)
-    """The kinds of problem that it can solve."""
+    problems: ClassVar[tuple[type[Problem], ...]] = (ERM,)
+    """The kinds of problem that it can solve, their subclasses included."""
 
-    steps: int
-    output: str
+    steps: Count
+    output: Output = "last"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             object.__setattr__(self, field.name, plain(getattr(self, field.name)))
         self.check()
 
     def check(self) -> None:
-        """Refuse hyper-parameters that make no sense, naming them."""
+        """Refuse hyper-parameters that make no sense: every field by its type (`gs.methods.fields`)."""
+        # What the loop relies on is checked by the types here, whatever a subclass annotates.
+        own = {"steps": self.steps, "output": self.output}
+        for name, value in own.items():
+            check_field(name, value, rules_of(Method)[name])
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = getattr(self, field.name)
-            if field.name in _WHOLE and not is_whole(value):
-                raise ValueError(f"{field.name} = {shown(value)} must be a whole number of at least 1.")
-            for prefix, what in _BOUNDS.items():
-                if field.name.startswith(prefix) and not _is_positive(value):
-                    raise ValueError(f"{field.name} = {shown(value)} must be a finite number above 0: {what}.")
-            if field.name.startswith("learning_rate") and not (callable(value) or _is_positive(value)):
-                raise ValueError(
-                    f"{field.name} = {shown(value)} must be a finite number above 0, or a function of the step."
-                )
-        if self.output not in RULES:
-            raise ValueError(f"output = {shown(self.output)} must be one of {', '.join(map(repr, RULES))}.")
+            check_field(field.name, getattr(self, field.name), rules_of(type(self))[field.name])
 
-    def check_problem(self, problem: Any) -> None:  # noqa: B027  (most methods refuse nothing)
+    def check_problem(self, problem: P) -> None:
         """Refuse a problem of the right kind that this method cannot solve, naming what it needs."""
+
+    def sized(self, params: PyTree) -> Self:
+        """Return these settings with those filled in that follow from the sizes of the parameters, which are public.
+
+        `gs.solve` and the attacks call it with where they start, and the certificate shows what came of it. For the
+        plan of such a run: `gs.plan(method.sized(init), n, budget)`.
+        """
+        return self
 
     @abstractmethod
     def schedule(self, n: int) -> Schedule:
         """Declare what will be asked of a table of n records."""
 
     @abstractmethod
-    def init(self, problem: Any, params: PyTree) -> State:
+    def init(self, problem: P, params: PyTree) -> State:
         """Return the state before the first step."""
 
     @abstractmethod
-    def step(self, problem: Any, ask: Ask, state: State, t: jax.Array) -> tuple[State, Report]:
+    def step(self, problem: P, ask: Ask, state: State, t: jax.Array) -> tuple[State, Report]:
         """Make step t = 0, 1, …: the algorithm itself."""
 
     @abstractmethod
@@ -84,17 +85,6 @@ class Method(ABC):
     def public(self, state: State) -> dict[str, jax.Array]:
         """Return other public numbers of a state, such as a dual variable: columns of the history."""
         return {}
-
-
-_WHOLE = ("steps", "batch_size", "period", "inner_steps")
-_BOUNDS = {
-    "clip": "it bounds what one record can do",
-    "smoothness": "it bounds how fast one record's gradient changes",
-}
-
-
-def _is_positive(value: Any) -> bool:
-    return is_number(value) and 0 < value < math.inf
 
 
 def declare(noise: tuple[float, ...] | None, *queries: Query) -> Schedule:

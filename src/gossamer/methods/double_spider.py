@@ -36,19 +36,24 @@ multiplied by `dimension_ratio` = 1/d, and they get little of the budget. Steps 
 thresholds.
 """
 
+import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
-from gossamer.oracle import Ask, Value
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Positive, Smoothness
+from gossamer.objectives.dro import DRO
+from gossamer.objectives.problem import Problem
+from gossamer.oracle import Ask, Difference, Gradient, Value
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class DoubleSpiderState(NamedTuple):
@@ -63,7 +68,7 @@ class DoubleSpiderState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DoubleSpider(Method):
+class DoubleSpider(Method[DRO]):
     """DP Double-SPIDER for `gs.DRO(loss, divergence, penalty=...)`.
 
     The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
@@ -82,45 +87,45 @@ class DoubleSpider(Method):
       batch_size: expected number of records in a difference.
       refresh_batch_size: expected number of records in a refresh; None asks all of them.
       initial_dual: η_0, best near a loss at the start divided by the problem's scale.
-      dimension_ratio: 1/(number of coordinates of x), for the automatic split of the noise.
+      dimension_ratio: 1/(number of coordinates of x), for the automatic split of the noise; None: `gs.solve` counts
+        them, and a plan without parameters takes 0.01.
       noise: relative noise of ("dual", "dual_difference", "gradient", "difference"), as far as they are asked; None
         splits it automatically.
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 200
-    period: int = 2
+    steps: Count = 200
+    period: Count = 2
     learning_rate: LearningRate = 0.5
-    longest_step: float = 1.0
+    longest_step: Positive = 1.0
     learning_rate_dual: LearningRate = 0.5
-    clip: float = 2.0
-    clip_dual: float = 2.0
-    smoothness: float = 1.0
-    smoothness_mixed: float = 1.0
-    smoothness_dual: float = 1.0
-    batch_size: int = 256
-    refresh_batch_size: int | None = None
+    clip: Clip = 2.0
+    clip_dual: Clip = 2.0
+    smoothness: Smoothness = 1.0
+    smoothness_mixed: Smoothness = 1.0
+    smoothness_dual: Smoothness = 1.0
+    batch_size: Count = 256
+    refresh_batch_size: Count | None = None
     initial_dual: float = 0.0
-    dimension_ratio: float = 0.01
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    dimension_ratio: Annotated[float, Number(above=0, because="it is 1/d")] | None = None
+    noise: Noise = None
+    output: Output = "last"
 
-    problems: ClassVar[tuple[str, ...]] = ("DRO",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (DRO,)
 
-    def check(self) -> None:
-        """Refuse steps of no length besides what every method refuses."""
-        super().check()
-        for name in ("longest_step", "dimension_ratio"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be above 0.")
-
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: DRO) -> None:
         """Refuse the KL ball."""
         if problem.penalty is None:
             raise ValueError(
                 f"radius = {problem.radius!r}: DoubleSpider solves a penalised problem, gs.DRO(..., penalty=...). "
                 "Use RecursiveSpider for the KL ball."
             )
+
+    def sized(self, params: PyTree) -> "DoubleSpider":
+        """Fill in `dimension_ratio`."""
+        if self.dimension_ratio is not None:
+            return self
+        return dataclasses.replace(self, dimension_ratio=1 / trees.count(params))
 
     def schedule(self, n: int) -> Schedule:
         """Return the refreshes and the differences of both estimates."""
@@ -129,55 +134,58 @@ class DoubleSpider(Method):
         rate = sampling_rate(self.batch_size, n)
         step = min(self.longest_step, self.clip * float(rate_at(self.learning_rate, jnp.int32(0))))
         typical, typical_dual = self._difference_clips(step, 0.0)
-        passed_on = self.dimension_ratio * (self.smoothness_mixed / self.smoothness_dual) ** 2
+        ratio = 0.01 if self.dimension_ratio is None else self.dimension_ratio
+        passed_on = ratio * (self.smoothness_mixed / self.smoothness_dual) ** 2
         queries = []
         for name, share, clip, change, rule in (
             ("dual", passed_on, self.clip_dual, typical_dual, (self.smoothness_mixed, self.smoothness_dual)),
             ("gradient", 1.0, self.clip, typical, (self.smoothness, self.smoothness_mixed)),
         ):
             weight = share * (clip / refresh_rate) ** 2
-            queries.append(Query(name, fresh, refresh_rate, clip=f"{clip:g}", weight=weight))
+            dual = name == "dual"
+            queries.append(Query(name, fresh, Poisson(refresh_rate), clip=f"{clip:g}", weight=weight, dual=dual))
             if carried:
                 queries.append(
                     Query(
-                        "difference" if name == "gradient" else "dual_difference",
+                        "dual_difference" if dual else "difference",
                         carried,
-                        rate,
+                        Poisson(rate),
                         clip=f"min({2 * clip:g}, {rule[0]:g}‖Δx‖ + {rule[1]:g}|Δη|)",
                         weight=share * (self.period - 1) / 2 * (float(change) / rate) ** 2,
+                        gradients=2,
+                        dual=dual,
                     )
                 )
         return declare(self.noise, *queries)
 
-    def init(self, problem: Any, params: PyTree) -> DoubleSpiderState:
+    def init(self, problem: DRO, params: PyTree) -> DoubleSpiderState:
         """Start with no estimates: the first step refreshes them."""
         dual = jnp.float32(self.initial_dual)
-        return DoubleSpiderState(params, dual, params, dual, trees.zeros_like(params), jnp.float32(0))
+        return DoubleSpiderState(
+            params, dual, params, dual, estimate=trees.zeros_like(params), dual_estimate=jnp.float32(0)
+        )
 
-    def step(self, problem: Any, ask: Ask, state: DoubleSpiderState, t: jax.Array) -> tuple[DoubleSpiderState, Report]:
+    def step(self, problem: DRO, ask: Ask, state: DoubleSpiderState, t: jax.Array) -> tuple[DoubleSpiderState, Report]:
         """Move η along its estimate at (x_t, η_t), then x along its estimate at (x_t, η_{t+1})."""
         x, eta = state.x, state.dual
         g = self._dual_gradient(problem, ask, state, t)  # Alg. 2, lines 3 to 7
         eta_after = eta - rate_at(self.learning_rate_dual, t) * g  # line 8
         moved = trees.distance(x, state.before)
         threshold, _ = self._difference_clips(moved, jnp.abs(eta_after - eta))
-        v, _ = gradients.spider(  # lines 9 to 13; the answers' part in η is noise, and is dropped
+        loss, here, before = problem.dual_loss(fixed_dual=True), (x, eta_after), (state.before, eta)
+        v, _ = gradients.carried_along(  # lines 9 to 13; the answers' part in η is noise, and is dropped
             ask,
-            t,
-            min(self.period, self.steps),
-            problem.dual_loss(fixed_dual=True),
-            (x, eta_after),
-            (state.before, eta),
-            (state.estimate, jnp.zeros_like(eta)),
-            self.clip,
-            threshold,
+            gradients.is_refresh(t, self.steps, self.period),
+            fresh=lambda ask: ask("gradient", Gradient(loss, here), self.clip),
+            change=lambda ask: ask("difference", Difference(loss, here, before), threshold),
+            estimate=(state.estimate, jnp.zeros_like(eta)),
         )
         norm = trees.norm(v)
         beta = jnp.minimum(rate_at(self.learning_rate, t), self.longest_step / norm)
         after = trees.add(x, v, -beta)  # line 14
-        return DoubleSpiderState(after, eta_after, x, eta, v, g), Report(x, norm)
+        return DoubleSpiderState(after, eta_after, x, eta, estimate=v, dual_estimate=g), Report(x, norm)
 
-    def _dual_gradient(self, problem: Any, ask: Ask, state: DoubleSpiderState, t: jax.Array) -> jax.Array:
+    def _dual_gradient(self, problem: DRO, ask: Ask, state: DoubleSpiderState, t: jax.Array) -> jax.Array:
         """g ← Q(∂_η𝓛(x, η)) or g + Q(∂_η𝓛(x, η) − ∂_η𝓛(x′, η′))."""
         derivative = problem.dual_loss().in_dual
         here, before = (state.x, state.dual), (state.before, state.dual_before)
@@ -185,13 +193,13 @@ class DoubleSpider(Method):
         def fresh(ask: Ask) -> jax.Array:
             return ask("dual", Value(functools.partial(derivative, here)), clip=self.clip_dual)
 
-        def carried(ask: Ask) -> jax.Array:
+        def change(ask: Ask) -> jax.Array:
             moved = trees.distance(state.x, state.before)
             _, threshold = self._difference_clips(moved, jnp.abs(state.dual - state.dual_before))
-            query = gradients.change(derivative, here, before)
-            return state.dual_estimate + ask("dual_difference", query, clip=threshold)
+            return ask("dual_difference", gradients.change(derivative, here, before), clip=threshold)
 
-        return fresh(ask) if min(self.period, self.steps) == 1 else ask.cond(t % self.period == 0, fresh, carried)
+        refresh = gradients.is_refresh(t, self.steps, self.period)
+        return gradients.carried_along(ask, refresh, fresh, change, state.dual_estimate)
 
     def _difference_clips(self, moved: Any, moved_dual: Any) -> tuple[jax.Array, jax.Array]:
         """Return C4 and C2 for steps of these lengths in x and η."""

@@ -27,22 +27,25 @@ prints T = min{…}; the bound that it balances, (F* + Lδ)T/(δM) + √d L/√T
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
-from gossamer.budget import Budget
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.gradients.zeroth import smoothed_difference, smoothed_gradient
 from gossamer.methods.base import Method, Report
+from gossamer.methods.fields import Clip, Count, FixedRate, OneOf, Output, Positive, Smoothness, Whole
+from gossamer.objectives.black_box import BlackBox
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask
 from gossamer.oracle.correlation import STRATEGIES
-from gossamer.schedule import Query, Schedule, Stream
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Blocks, Stream
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
-_PUBLIC_STREAM = 0x02C
-"""Seeds the public random numbers, which need no secrecy: directions and points between iterates."""
+Correlation = Annotated[str, OneOf(STRATEGIES, because="variance_reduction=False has independent noise")]
 
 
 class O2NCState(NamedTuple):
@@ -64,7 +67,7 @@ class _Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class O2NC(Method):
+class O2NC(Method[BlackBox]):
     """DP online-to-non-convex conversion for `gs.BlackBox`: each record is met once.
 
     Args:
@@ -80,45 +83,21 @@ class O2NC(Method):
       output: "random" (the theorem's), "last", "average" or "smallest_gradient", among the blocks' mean points.
     """
 
-    problems: ClassVar[tuple[str, ...]] = ("BlackBox",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (BlackBox,)
 
-    steps: int = 20
-    inner_steps: int = 25
-    radius: float = 0.1
-    learning_rate: float = 1.0
-    clip: float = 1.0
-    smoothness: float = 10.0
-    directions: int | None = None
-    correlation: str = "factorization"
+    steps: Count = 20
+    inner_steps: Annotated[int, Whole(2, because="a block moves from its second round on")] = 25
+    radius: Positive = 0.1
+    learning_rate: FixedRate = 1.0
+    clip: Clip = 1.0
+    smoothness: Smoothness = 10.0
+    directions: Count | None = None
+    correlation: Correlation = "factorization"
     variance_reduction: bool = True
-    output: str = "random"
-
-    def check(self) -> None:
-        """Refuse rounds, a radius, a number of directions or a correlation that make no sense."""
-        super().check()
-        if self.inner_steps < 2:
-            raise ValueError(
-                f"inner_steps = {self.inner_steps!r} must be at least 2: a block moves from its second round on."
-            )
-        if not 0 < self.radius < float("inf"):
-            raise ValueError(f"radius = {self.radius!r} must be a finite number above 0.")
-        if callable(self.learning_rate):
-            raise ValueError("learning_rate must be a number: it is in units of radius/(clip T^1.5).")
-        if self.directions is not None and not (isinstance(self.directions, int) and self.directions >= 1):
-            raise ValueError(
-                f"directions = {self.directions!r} must be a whole number of at least 1, or None for as many as "
-                "there are parameters."
-            )
-        if self.correlation not in STRATEGIES:
-            raise ValueError(
-                f"correlation = {self.correlation!r} must be one of {', '.join(map(repr, STRATEGIES))}; independent "
-                "noise comes with variance_reduction = False."
-            )
+    output: Output = "random"
 
     @classmethod
-    def for_problem(
-        cls, n: int, parameters: int, radius: float, gap: float, budget: Budget, clip: float = 1.0, **others: Any
-    ) -> "O2NC":
+    def for_problem(cls, n: int, d: int, budget: Budget, *, gap: float, **options: Any) -> "O2NC":
         """Return K and T of Theorem 4.9 for n records, with clip for L and the clipped estimate's noise.
 
         The theorem balances (F* + Cδ)T/(δn), what is left to descend, with √d C/√T, the estimate's deviation, and
@@ -126,18 +105,17 @@ class O2NC(Method):
 
         Args:
           n: the number of records.
-          parameters: their number d.
-          radius: the smoothing radius δ.
-          gap: F*, how far the objective may be above its infimum at the start.
+          d: the number of parameters.
           budget: what may be spent.
-          clip: bound on one record's gradient estimate.
-          others: any other hyper-parameters.
+          gap: F*, how far the objective may be above its infimum at the start.
+          options: other settings, such as the smoothing radius δ and the clip.
         """
-        distance = clip * radius * parameters**0.5 * n / (gap + clip * radius)
+        clip, radius = options.get("clip", cls.clip), options.get("radius", cls.radius)
+        distance = clip * radius * d**0.5 * n / (gap + clip * radius)
         noise = 2 * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon if budget.is_private else 0.0
         T = max(distance ** (2 / 3), (distance * noise) ** 0.5)
         T = max(2, min(round(T), n // 4))
-        return cls(steps=max(1, n // (2 * T)), inner_steps=T, radius=radius, clip=clip, **others)
+        return cls(**{"steps": max(1, n // (2 * T)), "inner_steps": T, **options})
 
     def batch_size(self, n: int) -> int:
         """Return the number of records in a difference."""
@@ -162,25 +140,25 @@ class O2NC(Method):
         K, T, B2 = self.steps, self.inner_steps, self.batch_size(n)
         gradient, difference = (f"{threshold:g}" for threshold in self.thresholds())
         if not self.variance_reduction:
-            return Schedule((Query("gradient", K * T, 2 * B2 / n, disjoint=True, clip=gradient),))
+            return Schedule((Query("gradient", K * T, Blocks(2 * B2), clip=gradient),))
         first = Stream(self.correlation, T, first=0, share=1)
         rest = Stream(self.correlation, T, first=1, share=T - 1)
         return Schedule(
             (
-                Query("gradient", K, (T + 1) * B2 / n, disjoint=True, clip=gradient, stream=first),
-                Query("difference", K * (T - 1), B2 / n, disjoint=True, clip=difference, stream=rest),
+                Query("gradient", K, Blocks((T + 1) * B2, first), clip=gradient),
+                Query("difference", K * (T - 1), Blocks(B2, rest), clip=difference, gradients=2),
             )
         )
 
-    def init(self, problem: Any, params: PyTree) -> O2NCState:
+    def init(self, problem: BlackBox, params: PyTree) -> O2NCState:
         """Start at the given point."""
         return O2NCState(params, params)
 
-    def step(self, problem: Any, ask: Ask, state: O2NCState, t: jax.Array) -> tuple[O2NCState, Report]:
+    def step(self, problem: BlackBox, ask: Ask, state: O2NCState, t: jax.Array) -> tuple[O2NCState, Report]:
         """Run block t + 1: T rounds of Algorithm 3 with the oracle of Algorithm 4."""
         T, D = self.inner_steps, self.radius / self.inner_steps
         eta = self.learning_rate * D / (self.clip * T**0.5)
-        block, s_key = jax.random.split(jax.random.fold_in(jax.random.key(_PUBLIC_STREAM), t))
+        block, s_key = jax.random.split(ask.key)
         between = jax.random.uniform(s_key, (T,))
         gradient_clip, difference_clip = self.thresholds()
 
@@ -213,9 +191,10 @@ class O2NC(Method):
             # Algorithm 3, line 8.
             average = trees.add(s.average, trees.add(w, s.average, -1.0), weight)
             average_estimate = trees.add(s.average_estimate, trees.add(g, s.average_estimate, -1.0), weight)
-            return _Round(x, move, w, g, average, average_estimate)
+            return _Round(x, move, w, g, average=average, average_estimate=average_estimate)
 
-        end = ask.loop(T - 1, one_round, _Round(state.x, trees.zeros_like(w), w, g, w, g))
+        first = _Round(state.x, trees.zeros_like(w), w, g, average=w, average_estimate=g)
+        end = ask.loop(T - 1, one_round, first)
         return O2NCState(end.x, end.average), Report(end.average, trees.norm(end.average_estimate))
 
     def params(self, state: O2NCState) -> PyTree:

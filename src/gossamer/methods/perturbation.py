@@ -13,10 +13,9 @@ Privacy. Output perturbation releases the minimiser by one Gaussian query of sen
 one record's gradient and γ the solver's tolerance. Objective perturbation adds ⟨b, w⟩ to n·F with b ~ N(0, (σG)²I) and
 releases the minimiser with a trace of noise that hides the solver's error: in print the minimiser is exact, which no
 solver's is (Iyengar et al., 2019). Noise is calibrated numerically; in print it is Gamma noise for pure ε. The proofs
-are in `gossamer.oracle.minimiser` and `gossamer.perturbed`.
+are in `gossamer.oracle.minimiser` and `gossamer.privacy.perturbed`.
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,21 +24,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
-from gossamer.budget import Budget, check_budget
-from gossamer.certificate import certify
-from gossamer.entropy import new_key
+from gossamer.base import trees
+from gossamer.base.entropy import new_key
+from gossamer.base.messages import shown
+from gossamer.base.trees import PyTree
 from gossamer.geometry import L2
+from gossamer.methods.result import Result
 from gossamer.objectives.erm import ERM
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.minimiser import Deviations, RidgeRisk, perturbed_minimiser
 from gossamer.oracle.records import check_records
-from gossamer.planning import plan
-from gossamer.result import Result
-from gossamer.schedule import Query, Schedule
-from gossamer.values import shown
+from gossamer.privacy.budget import Budget, check_budget
+from gossamer.privacy.certificate import certify
+from gossamer.privacy.facts import LossBounds
+from gossamer.privacy.perturbed import PerturbedObjective
+from gossamer.privacy.planning import plan
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
 _RELEASE_NOISE = 100.0
 """Noise multiplier of the release of a perturbed objective's minimiser, relative to the objective's own: both
 together cost what one with 0.005 % less noise costs, and its deviation is 2·10⁻⁶ of σG/(nλ)."""
@@ -57,6 +58,10 @@ class OutputPerturbation(RidgeRisk):
         """Return the deviations that the schedule's noise multipliers stand for."""
         return Deviations(tilt=0.0, spread=float(noise["minimiser"]) * self.stability(n))
 
+    def loss_bounds(self) -> LossBounds:
+        """Return what the guarantee rests on; it needs no bound on curvature."""
+        return LossBounds(self.row_norm, self.loss.lipschitz_constant(1.0, intercept=False))
+
 
 @dataclass(frozen=True)
 class ObjectivePerturbation(RidgeRisk):
@@ -71,9 +76,9 @@ class ObjectivePerturbation(RidgeRisk):
                 Query(
                     "objective",
                     1,
+                    PerturbedObjective(jacobian),
                     clip=f"G = {self.gradient_bound():.6g}, Jacobian {jacobian:.4g}",
                     noise=1.0,
-                    jacobian=jacobian,
                 ),
                 Query("minimiser", 1, clip=f"2γ/(nλ) = {self.inaccuracy(n):.6g}", noise=_RELEASE_NOISE),
             )
@@ -85,6 +90,11 @@ class ObjectivePerturbation(RidgeRisk):
             tilt=float(noise["objective"]) * self.gradient_bound(),
             spread=float(noise["minimiser"]) * self.inaccuracy(n),
         )
+
+    def loss_bounds(self) -> LossBounds:
+        """Return what the guarantee rests on."""
+        slope, bend = self.loss.lipschitz_constant, self.loss.smoothness_constant
+        return LossBounds(self.row_norm, slope(1.0, intercept=False), bend(1.0, intercept=False))
 
 
 def output_perturbation(
@@ -195,14 +205,13 @@ def _run(
             f"the minimiser was not found to a gradient of norm {risk.solver_bound():.3g}; nothing was released. "
             f"Use a strength above {risk.strength:g} or scale the rows to a smaller row_norm than {risk.row_norm:g}."
         )
-    certificate = certify(planned, problem, seed, diagnostics=False)
-    certificate = dataclasses.replace(certificate, assumptions=certificate.assumptions + _assumptions(risk))
+    certificate = certify(planned, problem, seed, diagnostics=False, loss_bounds=risk.loss_bounds())
     return Result(params=params, certificate=certificate, history={})
 
 
 def _check_jacobian(risk: OutputPerturbation | ObjectivePerturbation, n: int, budget: Budget) -> None:
     """Refuse a regulariser so weak that the Jacobian alone costs more than ε, naming what would do."""
-    jacobian = sum(query.jacobian or 0.0 for query in risk.schedule(n))
+    jacobian = risk.schedule(n).surcharge(budget.neighbors).epsilon
     if jacobian >= budget.epsilon:
         least = risk.loss.smoothness_constant(risk.row_norm, risk.intercept) / (n * math.expm1(budget.epsilon))
         raise ValueError(
@@ -210,13 +219,3 @@ def _check_jacobian(risk: OutputPerturbation | ObjectivePerturbation, n: int, bu
             f"alone costs {jacobian:.4g}, and epsilon = {budget.epsilon:g}. It must be above {least:.4g}, better twice "
             "that; or use output_perturbation."
         )
-
-
-def _assumptions(risk: RidgeRisk) -> tuple[str, ...]:
-    return (
-        f"The loss is convex in the score, with a second derivative of at most {risk.loss.curvature} for every target."
-        if isinstance(risk, ObjectivePerturbation)
-        else "The loss is convex in the score for every target.",
-        f"Rows are shortened to norm {risk.row_norm:g} and the slope of the loss is cut at {risk.loss.lipschitz:g}; "
-        "both numbers are public.",
-    )

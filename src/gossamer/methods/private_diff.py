@@ -40,19 +40,23 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.budget import Budget
-from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
-from gossamer.methods.sgda import batch_for, check_ascent, condition_number, signal, whole
-from gossamer.oracle import Ask, Gradient, Value
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Positive, Smoothness
+from gossamer.methods.sgda import Ascent, batch_for, condition_number, signal, whole
+from gossamer.objectives.minimax import Minimax
+from gossamer.objectives.problem import Problem
+from gossamer.oracle import Ask, Difference, Gradient, Value
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class PrivateDiffState(NamedTuple):
@@ -65,7 +69,7 @@ class PrivateDiffState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrivateDiff(Method):
+class PrivateDiff(Method[Minimax]):
     """PrivateDiff: noisy ascent in y, then descent along a gradient in x that is carried along by differences.
 
     The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
@@ -84,34 +88,35 @@ class PrivateDiff(Method):
       period: rounds between refreshes; 1 refreshes always.
       inner_steps: ascent steps in a round; 1 for a best response.
       ascent: "gradient"; "best_response" if the problem has one; "public" if records do not meet y.
-      dimension_ratio: coordinates of y for each of x, for the automatic split of the noise.
+      dimension_ratio: coordinates of y for each of x, for the automatic split of the noise; None: `gs.solve` counts
+        them, and a plan without parameters takes 1.
       noise: relative noise of ("ascent", "gradient", "difference"), as far as they are asked; None splits it
         automatically.
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 300
+    steps: Count = 300
     learning_rate_x: LearningRate = 0.5
     learning_rate_y: LearningRate = 0.5
-    clip_x: float = 1.0
-    clip_y: float = 1.0
-    smoothness_x: float = 1.0
-    smoothness_y: float = 1.0
-    clip_floor: float = 0.01
-    batch_size: int = 256
-    difference_batch_size: int | None = None
-    period: int = 2
-    inner_steps: int = 1
-    ascent: str = "gradient"
-    dimension_ratio: float = 1.0
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    clip_x: Clip = 1.0
+    clip_y: Clip = 1.0
+    smoothness_x: Smoothness = 1.0
+    smoothness_y: Smoothness = 1.0
+    clip_floor: Positive = 0.01
+    batch_size: Count = 256
+    difference_batch_size: Count | None = None
+    period: Count = 2
+    inner_steps: Count = 1
+    ascent: Ascent = "gradient"
+    dimension_ratio: Annotated[float, Number(above=0, because="it is d_y/d_x")] | None = None
+    noise: Noise = None
+    output: Output = "last"
 
-    problems: ClassVar[tuple[str, ...]] = ("Minimax",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (Minimax,)
 
     @classmethod
     def for_problem(
-        cls, n: int, d: int, smoothness: float, strong_concavity: float, budget: Budget, **options: Any
+        cls, n: int, d: int, budget: Budget, *, smoothness: float, strong_concavity: float, **options: Any
     ) -> "PrivateDiff":
         """Return the settings of Theorems 5 and 6. The noise is calibrated as always, not by Theorem 5.
 
@@ -139,9 +144,9 @@ class PrivateDiff(Method):
         Args:
           n: number of records.
           d: the larger of the dimensions of x and y.
+          budget: what may be spent; ε must be finite.
           smoothness: l, of one record's loss in both players.
           strong_concavity: μ, of the mean loss in y.
-          budget: what may be spent; ε must be finite.
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
         s, condition = signal(n, d, budget), condition_number(smoothness, strong_concavity)
@@ -166,21 +171,26 @@ class PrivateDiff(Method):
             output="random",
         )
         method = cls(**{**theory, **options})
-        equal = tuple(query.rate * math.sqrt(query.count) for query in method.schedule(n))
+        costs = (query.sampling.cost(1.0, query.count) for query in method.schedule(n))
+        equal = tuple(cost.rate * math.sqrt(cost.count) for cost in costs)
         return method if "noise" in options else dataclasses.replace(method, noise=equal)
 
     def check(self) -> None:
-        """Refuse an unknown ascent and a best response in several steps besides what every method refuses."""
+        """Refuse a best response in several steps besides what every method refuses."""
         super().check()
-        check_ascent(self.ascent)
         if self.ascent == "best_response" and self.inner_steps != 1:
             raise ValueError(f"inner_steps = {self.inner_steps!r} must be 1 for a best response, which is one answer.")
-        if not self.dimension_ratio > 0:
-            raise ValueError(f"dimension_ratio = {self.dimension_ratio!r} must be above 0: it is d_y/d_x.")
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: Minimax) -> None:
         """Refuse a problem that does not offer this ascent."""
         problem.check_ascent(self.ascent)
+
+    def sized(self, params: PyTree) -> "PrivateDiff":
+        """Fill in `dimension_ratio`."""
+        if self.dimension_ratio is not None:
+            return self
+        x, y = params
+        return dataclasses.replace(self, dimension_ratio=trees.count(y) / trees.count(x))
 
     def schedule(self, n: int) -> Schedule:
         """Return the ascents, the refreshes and the differences, as far as there are any."""
@@ -194,9 +204,12 @@ class PrivateDiff(Method):
         if self.ascent != "public":
             moved = self.clip_y if self.ascent == "best_response" else step_y * self.inner_steps**0.5
             clip = "the best response's" if self.ascent == "best_response" else f"{self.clip_y:g}"
-            weight = self.dimension_ratio * (self.smoothness_y * moved / rate) ** 2
-            queries.append(Query("ascent", self.steps * self.inner_steps, rate, clip=clip, weight=weight))
-        queries.append(Query("gradient", fresh, rate, clip=f"{self.clip_x:g}", weight=(self.clip_x / rate) ** 2))
+            ratio = 1.0 if self.dimension_ratio is None else self.dimension_ratio
+            weight = ratio * (self.smoothness_y * moved / rate) ** 2
+            count = self.steps * self.inner_steps
+            queries.append(Query("ascent", count, Poisson(rate), clip=clip, weight=weight, dual=True))
+        weight = (self.clip_x / rate) ** 2
+        queries.append(Query("gradient", fresh, Poisson(rate), clip=f"{self.clip_x:g}", weight=weight))
         if carried:
             change, rule = self.smoothness_x * eta_x * self.clip_x, f"{self.smoothness_x:g}‖Δx‖"
             if self.ascent != "public":
@@ -205,48 +218,56 @@ class PrivateDiff(Method):
             typical = min(2 * self.clip_x, change + self.clip_floor)
             weight = (self.period - 1) / 2 * (typical / difference_rate) ** 2
             clip = f"min({2 * self.clip_x:g}, {rule} + {self.clip_floor:g})"
-            queries.append(Query("difference", carried, difference_rate, clip=clip, weight=weight))
+            sampling = Poisson(difference_rate)
+            queries.append(Query("difference", carried, sampling, clip=clip, weight=weight, gradients=2))
         return declare(self.noise, *queries)
 
-    def init(self, problem: Any, params: PyTree) -> PrivateDiffState:
+    def init(self, problem: Minimax, params: PyTree) -> PrivateDiffState:
         """Start with no estimate: the first round refreshes it."""
         x, y = params
         return PrivateDiffState(x, y, x, trees.zeros_like(x))
 
-    def step(self, problem: Any, ask: Ask, state: PrivateDiffState, t: jax.Array) -> tuple[PrivateDiffState, Report]:
+    def step(
+        self, problem: Minimax, ask: Ask, state: PrivateDiffState, t: jax.Array
+    ) -> tuple[PrivateDiffState, Report]:
         """Make round r = t."""
         x = state.x
-        y = self._ascend(problem, ask, x, state.y, t)  # Alg. 3, line 3
+        y = self._ascend(problem, ask, x, state.y)  # Alg. 3, line 3
         v = self._estimate(problem, ask, state, y, t)  # lines 4 to 8
-        g = trees.add(v, problem.public_gradient((x, y), t, self.inner_steps)[0])
+        g = trees.add(v, problem.public_gradient((x, y), jax.random.fold_in(ask.key, self.inner_steps))[0])
         after = problem.project_x(trees.add(x, g, -rate_at(self.learning_rate_x, t)))  # line 9
         return PrivateDiffState(after, y, x, v), Report((x, y), trees.norm(g))
 
-    def _ascend(self, problem: Any, ask: Ask, x: PyTree, y: PyTree, t: jax.Array) -> PyTree:
+    def _ascend(self, problem: Minimax, ask: Ask, x: PyTree, y: PyTree) -> PyTree:
         """Alg. 4 with noise: y ← Π(y + η_i Q(∇y f(x, y)))."""
         if self.ascent == "best_response":
             response = problem.best_response
+            assert response is not None  # check_problem
             mean = ask("ascent", Value(functools.partial(response.statistic, x)), response.clip)
             return problem.project_y(response.solve(mean))
 
         def inner(ask: Ask, i: jax.Array, y: PyTree) -> PyTree:
-            _, g = problem.public_gradient((x, y), t, i)
+            _, g = problem.public_gradient((x, y), jax.random.fold_in(ask.key, i))
             if self.ascent == "gradient":
                 g = trees.add(ask("ascent", Gradient(problem.in_y(x), y), self.clip_y), g)
             return problem.project_y(trees.add(y, g, rate_at(self.learning_rate_y, i)))
 
         return ask.loop(self.inner_steps, inner, y)
 
-    def _estimate(self, problem: Any, ask: Ask, state: PrivateDiffState, y: PyTree, t: jax.Array) -> PyTree:
+    def _estimate(self, problem: Minimax, ask: Ask, state: PrivateDiffState, y: PyTree, t: jax.Array) -> PyTree:
         """v ← Q(∇x f(x, y)) or v + Q(∇x f(x, y) − ∇x f(x′, y′)): the answers' part in y is noise, and is dropped."""
         loss, at = problem.in_x(state.x, y)
         _, before = problem.in_x(state.before, state.y)
         in_x, in_y = (trees.distance(here, there) for here, there in zip(at, before, strict=True))
         change = self.smoothness_x * in_x + self.smoothness_y * in_y
         threshold = jnp.minimum(2 * self.clip_x, change + self.clip_floor)
-        estimate = (state.estimate, trees.zeros_like(at[1]))
-        period = min(self.period, self.steps)
-        return gradients.spider(ask, t, period, loss, at, before, estimate, self.clip_x, threshold)[0]
+        return gradients.carried_along(
+            ask,
+            gradients.is_refresh(t, self.steps, self.period),
+            fresh=lambda ask: ask("gradient", Gradient(loss, at), self.clip_x),
+            change=lambda ask: ask("difference", Difference(loss, at, before), threshold),
+            estimate=(state.estimate, trees.zeros_like(at[1])),
+        )[0]
 
     def params(self, state: PrivateDiffState) -> PyTree:
         """Return the pair (x, y)."""

@@ -52,19 +52,24 @@ direction. Between refreshes and differences it is as in `Spider`, with r taken 
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Smoothness
 from gossamer.methods.sgda import noise_split
 from gossamer.objectives.divergences import KLCVaR
+from gossamer.objectives.dro import DRO
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient, Joint, Value
-from gossamer.schedule import Query, Schedule
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
 _SMALLEST_SUM = math.exp(-1)
 _LONGEST_DUAL_STEP = 0.5
 
@@ -85,7 +90,7 @@ class RecursiveSpiderState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecursiveSpider(Method):
+class RecursiveSpider(Method[DRO]):
     """DP Recursive-SPIDER for `gs.DRO(loss, gs.KL(), radius=...)`.
 
     The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
@@ -106,31 +111,23 @@ class RecursiveSpider(Method):
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 200
-    period: int = 2
+    steps: Count = 200
+    period: Count = 2
     learning_rate: LearningRate = 0.25
     learning_rate_dual: LearningRate = 0.1
-    clip: float = 2.0
-    largest_weight: float = 5.0
-    smoothness: float = 1.0
-    smoothness_dual: float = 1.0
-    momentum: float = 0.9
-    batch_size: int = 256
-    refresh_batch_size: int | None = None
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    clip: Clip = 2.0
+    largest_weight: Annotated[float, Number(above=1, because="the mean weight is 1")] = 5.0
+    smoothness: Smoothness = 1.0
+    smoothness_dual: Smoothness = 1.0
+    momentum: Annotated[float, Number(least=0, most=1)] = 0.9
+    batch_size: Count = 256
+    refresh_batch_size: Count | None = None
+    noise: Noise = None
+    output: Output = "last"
 
-    problems: ClassVar[tuple[str, ...]] = ("DRO",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (DRO,)
 
-    def check(self) -> None:
-        """Refuse a momentum outside [0, 1] and a cap that no distribution meets besides what every method refuses."""
-        super().check()
-        if not 0 <= self.momentum <= 1:
-            raise ValueError(f"momentum = {self.momentum!r} must be in [0, 1].")
-        if not 1 < self.largest_weight < math.inf:
-            raise ValueError(f"largest_weight = {self.largest_weight!r} must be above 1, which is the mean weight.")
-
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: DRO) -> None:
         """Refuse a penalised problem."""
         if problem.radius is None:
             raise ValueError(
@@ -149,30 +146,34 @@ class RecursiveSpider(Method):
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
         rate = sampling_rate(self.batch_size, n)
         clips = ", ".join(f"{clip:g}" for clip in self._clips())
-        gradient = Query("gradient", fresh, refresh_rate, clip=clips, weight=1 / refresh_rate**2)
+        gradient = Query("gradient", fresh, Poisson(refresh_rate), clip=clips, weight=1 / refresh_rate**2)
         if not carried:
             return declare(self.noise, gradient)
         shrink = min(2.0, self.smoothness * self.clip * float(rate_at(self.learning_rate, jnp.int32(0))))
         difference = Query(
             "difference",
             carried,
-            rate,
+            Poisson(rate),
             clip=f"({clips}), the first two times min(2, r), the last times {1 - self.momentum:g} + {self.momentum:g}·"
             f"min(1, r), r = ({self.smoothness:g}‖Δx‖ + {self.smoothness_dual:g}|Δλ|)/λ",
             weight=max(1, self.period - 1) / 2 * (shrink / rate) ** 2,
+            gradients=2,
         )
         return declare(self.noise, gradient, difference)
 
-    def init(self, problem: Any, params: PyTree) -> RecursiveSpiderState:
+    def init(self, problem: DRO, params: PyTree) -> RecursiveSpiderState:
         """Start with no estimates, which the first step refreshes, and with the mildest worst case."""
         dual = jnp.float32(problem.largest_penalty)
         zero = jnp.float32(0)
-        return RecursiveSpiderState(params, dual, params, dual, trees.zeros_like(params), zero, zero)
+        return RecursiveSpiderState(
+            params, dual, params, dual, estimate=trees.zeros_like(params), divergence=zero, level=zero
+        )
 
     def step(
-        self, problem: Any, ask: Ask, state: RecursiveSpiderState, t: jax.Array
+        self, problem: DRO, ask: Ask, state: RecursiveSpiderState, t: jax.Array
     ) -> tuple[RecursiveSpiderState, Report]:
         """Estimate s, v and u by one joint query; move x and λ; change the unit to s."""
+        assert problem.radius is not None  # check_problem
         v, u, s = self._estimates(problem, ask, state, t)  # Alg. 3, lines 4 to 16
         s = jnp.maximum(s, _SMALLEST_SUM)
         gradient, divergence = jax.tree.map(lambda leaf: leaf / s, v), u / s - jnp.log(s)
@@ -182,11 +183,13 @@ class RecursiveSpider(Method):
         smallest = jnp.maximum(problem.smallest_penalty, self.smoothness * trees.distance(after, state.x))
         dual = jnp.clip(dual, smallest, problem.largest_penalty)
         level = jnp.clip(state.level + state.dual * jnp.log(s), 0.0, problem.loss_bound)
-        state = RecursiveSpiderState(after, dual, state.x, state.dual, gradient, divergence, level)
+        state = RecursiveSpiderState(
+            after, dual, state.x, state.dual, estimate=gradient, divergence=divergence, level=level
+        )
         return state, Report(state.before, trees.norm(gradient))
 
     def _estimates(
-        self, problem: Any, ask: Ask, state: RecursiveSpiderState, t: jax.Array
+        self, problem: DRO, ask: Ask, state: RecursiveSpiderState, t: jax.Array
     ) -> tuple[PyTree, jax.Array, jax.Array]:
         """Return v, u and s at (x_t, λ_t) in units of the last s."""
         here, before = (state.x, state.dual), (state.before, state.dual_before)
@@ -199,7 +202,7 @@ class RecursiveSpider(Method):
             (v, _), u, s = ask("gradient", Joint((Gradient(record.loss, here), *values)), clips, weights)
             return v, u, s
 
-        def carried(ask: Ask) -> tuple[PyTree, jax.Array, jax.Array]:
+        def change(ask: Ask) -> tuple[PyTree, jax.Array, jax.Array]:
             moved = trees.distance(state.x, state.before)
             moved_dual = jnp.abs(state.dual - state.dual_before)
             r = (self.smoothness * moved + self.smoothness_dual * moved_dual) / state.dual
@@ -215,9 +218,11 @@ class RecursiveSpider(Method):
                 gradients.change(record.weight, here, before, self.momentum),
             )
             (v, _), u, s = ask("difference", Joint(parts), thresholds, weights)
-            return trees.add(state.estimate, v), state.divergence + u, self.momentum + s
+            return v, u, s
 
-        return fresh(ask) if min(self.period, self.steps) == 1 else ask.cond(t % self.period == 0, fresh, carried)
+        refresh = gradients.is_refresh(t, self.steps, self.period)
+        last = (state.estimate, state.divergence, jnp.float32(self.momentum))  # s is in units of the last one
+        return gradients.carried_along(ask, refresh, fresh, change, last)
 
     def _clips(self) -> tuple[float, float, float]:
         """Return the thresholds of ĝ∇ℓ, ĝ ln ĝ and ĝ."""
@@ -236,7 +241,7 @@ class RecursiveSpider(Method):
 class _Record(NamedTuple):
     """What one record is asked for at a point (x, λ), relative to the level c; ĝ is the weight of KL-CVaR."""
 
-    problem: Any
+    problem: DRO
     capped: KLCVaR
     level: jax.Array
 

@@ -20,9 +20,8 @@
 Privacy. Every period-th outer step begins with "gradient", the joint query Q((∇x f, ∇y f)(x_t, y_t), …, S_1/n). All
 else is "difference", Q((∇x f, ∇y f)(x, y) − (∇x f, ∇y f)(x′, y′), …, S_2/n), whose thresholds min(2C, L‖Δ(x, y)‖)
 are functions of private outputs: T·K − ⌈T/q⌉ differences in all. Selection, perturbation and the test of an escape
-compute with answers. So does the end of the run: what is not asked after it counts as spent. The random bits of the
-perturbation are those of the private estimate v_t, which hold the noise of its answers: no further key is needed, and
-in a run without noise the perturbation is a fixed one.
+compute with answers (`gossamer.methods.escapes`). So does the end of the run: what is not asked after it counts as
+spent.
 
 Single pass. Every query asks a block of rows of its own, in a random order: ⌈T/q⌉·S_1 + (T·K − ⌈T/q⌉)·S_2 ≤ n rows. A
 record meets one query at most, so that the run costs as much as one Gaussian query, under neighbours that replace a
@@ -40,22 +39,25 @@ each step.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
-from gossamer import gradients, trees
-from gossamer.budget import Budget
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
-from gossamer.methods.sgda import batch_for, check_ascent, condition_number, noise_split, signal, whole
+from gossamer.methods.escapes import Escape, ball
+from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Positive, Smoothness, Whole
+from gossamer.methods.sgda import Ascent, batch_for, condition_number, noise_split, signal, whole
+from gossamer.objectives.minimax import Minimax
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient
-from gossamer.schedule import Query, Schedule
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Blocks, Poisson, Sampling
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
-DESCENDING, ESCAPING, FINISHED = range(3)
-_PERTURBATION_STREAM = 0x5ADD1E
 _FAILURE = 0.05
 """The probability with which a perturbation may miss the direction of escape, in `for_problem`."""
 
@@ -67,17 +69,14 @@ class RGDAState(NamedTuple):
     y: PyTree
     before: PyTree
     estimate: PyTree
-    anchor: PyTree
-    """The pair (x, y) at which the last escape began."""
-    phase: jax.Array
-    since: jax.Array
-    """Steps since then."""
+    escape: Escape
+    """Its anchor is a pair (x, y)."""
     moved: jax.Array
-    """Σ‖v_j‖² since then."""
+    """Σ‖v_j‖² since the last escape began."""
 
 
 @dataclass(frozen=True)
-class RGDA(Method):
+class RGDA(Method[Minimax]):
     """DP-RGDA: normalised descent along a carried gradient, inner ascent in y, and escapes from saddle points.
 
     After an escape that gave up the run is finished: nothing more is asked, the history's `gradient_norm` is NaN from
@@ -106,39 +105,40 @@ class RGDA(Method):
       output: "last" (see above), "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 300
-    inner_steps: int = 3
-    period: int = 10
-    learning_rate_x: float = 0.1
-    learning_rate_y: float = 0.5
-    tolerance: float = 0.1
-    radius: float = 0.1
-    escape_rate: float = 0.5
-    escape_steps: int = 30
-    movement: float = 1e-3
-    clip_x: float = 1.0
-    clip_y: float = 1.0
-    smoothness_x: float = 1.0
-    smoothness_y: float = 1.0
-    batch_size: int = 256
-    refresh_batch_size: int | None = None
+    steps: Count = 300
+    inner_steps: Annotated[int, Whole(2, because="with 1, y is never moved")] = 3
+    period: Count = 10
+    learning_rate_x: FixedRate = 0.1
+    learning_rate_y: FixedRate = 0.5
+    tolerance: Positive = 0.1
+    radius: Positive = 0.1
+    escape_rate: Positive = 0.5
+    escape_steps: Count = 30
+    movement: Positive = 1e-3
+    clip_x: Clip = 1.0
+    clip_y: Clip = 1.0
+    smoothness_x: Smoothness = 1.0
+    smoothness_y: Smoothness = 1.0
+    batch_size: Count = 256
+    refresh_batch_size: Count | None = None
     single_pass: bool = False
-    ascent: str = "gradient"
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    ascent: Ascent = "gradient"
+    noise: Noise = None
+    output: Output = "last"
 
-    problems: ClassVar[tuple[str, ...]] = ("Minimax",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (Minimax,)
 
     @classmethod
     def for_problem(
         cls,
         n: int,
         d: int,
+        budget: Budget,
+        *,
         smoothness: float,
         strong_concavity: float,
         hessian_smoothness: float,
         gap: float,
-        budget: Budget,
         **options: Any,
     ) -> "RGDA":
         """Return the settings of Theorem 1. The noise is calibrated as always, not by the theorem.
@@ -155,11 +155,11 @@ class RGDA(Method):
         Args:
           n: number of records.
           d: the larger of the dimensions of x and y.
+          budget: what may be spent; ε must be finite.
           smoothness: l, of one record's loss in both players.
           strong_concavity: μ, of the mean loss in y.
           hessian_smoothness: ρ, of the Hessian of Φ.
           gap: F₀, how far Φ is above its minimum at the start.
-          budget: what may be spent; ε must be finite.
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
         s, condition = signal(n, d, budget), condition_number(smoothness, strong_concavity)
@@ -195,20 +195,12 @@ class RGDA(Method):
         return cls(**{**theory, **options})
 
     def check(self) -> None:
-        """Refuse escapes that make no sense besides what every method refuses."""
+        """Refuse a single pass whose refreshes ask all records, besides what every method refuses."""
         super().check()
-        check_ascent(self.ascent)
-        if self.inner_steps < 2:
-            raise ValueError(f"inner_steps = {self.inner_steps!r} must be at least 2: with 1, y is never moved.")
-        for name in ("tolerance", "radius", "escape_rate", "movement"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite number above 0.")
-        if not (isinstance(self.escape_steps, int) and self.escape_steps >= 1):
-            raise ValueError(f"escape_steps = {self.escape_steps!r} must be a whole number of at least 1.")
         if self.single_pass and self.refresh_batch_size is None:
             raise ValueError("single_pass needs a refresh_batch_size: a refresh of all records leaves none to differ.")
 
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: Minimax) -> None:
         """Refuse a problem that does not offer this ascent, and a best response, which has no inner iterates."""
         if self.ascent == "best_response":
             raise ValueError("ascent = 'best_response' has no inner iterates to select from. Use SGDA or PrivateDiff.")
@@ -221,9 +213,12 @@ class RGDA(Method):
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
         both = self.ascent == "gradient"
         rule = f"{self.clip_x:g}" + (f" in x, {self.clip_y:g} in y" if both else "")
-        gradient = Query(
-            "gradient", fresh, refresh_rate, self.single_pass, rule, weight=(self.clip_x / refresh_rate) ** 2
-        )
+        refresh: Sampling = Poisson(refresh_rate)
+        sampling: Sampling = Poisson(rate)
+        if self.single_pass:
+            assert self.refresh_batch_size is not None  # `check` refuses it
+            refresh, sampling = Blocks(self.refresh_batch_size), Blocks(self.batch_size)
+        gradient = Query("gradient", fresh, refresh, rule, weight=(self.clip_x / refresh_rate) ** 2)
         if not carried:
             return declare(self.noise, gradient)
         rules = [("x", self.clip_x, self.smoothness_x), ("y", self.clip_y, self.smoothness_y)][: 1 + both]
@@ -231,43 +226,42 @@ class RGDA(Method):
         # The estimate carries the noise of half the differences between two refreshes, for steps of the usual length.
         typical = min(2 * self.clip_x, self.smoothness_x * self.learning_rate_x)
         weight = carried / fresh / 2 * (typical / rate) ** 2
-        difference = Query("difference", carried, rate, self.single_pass, rule, weight=weight)
+        difference = Query("difference", carried, sampling, rule, weight=weight, gradients=2)
         # Disjoint blocks cost as much as the least noisy of them: any other split would only add noise.
         noise = (1.0, 1.0) if self.single_pass and self.noise is None else self.noise
         return declare(noise, gradient, difference)
 
-    def init(self, problem: Any, params: PyTree) -> RGDAState:
+    def init(self, problem: Minimax, params: PyTree) -> RGDAState:
         """Start in descent with no estimate: the first step refreshes it."""
         x, y = params
         estimate = trees.zeros_like(self._point(problem, x, y)[1])
-        return RGDAState(x, y, x, estimate, params, jnp.int32(DESCENDING), jnp.int32(0), jnp.float32(0))
+        return RGDAState(x, y, x, estimate, escape=Escape.none(params), moved=jnp.float32(0))
 
-    def step(self, problem: Any, ask: Ask, state: RGDAState, t: jax.Array) -> tuple[RGDAState, Report]:
+    def step(self, problem: Minimax, ask: Ask, state: RGDAState, t: jax.Array) -> tuple[RGDAState, Report]:
         """Make outer iteration t, unless an escape has given up: then the answer is known."""
-
-        def idle(ask: Ask) -> tuple[RGDAState, Report]:
-            return state, Report(state.anchor, jnp.float32(jnp.nan))
 
         def outer(ask: Ask) -> tuple[RGDAState, Report]:
             y, estimate = self._track(problem, ask, state, t)
-            v = trees.add(estimate[0], problem.public_gradient((state.x, y), t, self.inner_steps)[0])
-            return self._move(problem, state, y, estimate, v, t), Report((state.x, y), trees.norm(v))
+            v = trees.add(
+                estimate[0], problem.public_gradient((state.x, y), jax.random.fold_in(ask.key, self.inner_steps))[0]
+            )
+            return self._move(problem, state, y, estimate, v=v, t=t), Report((state.x, y), trees.norm(v))
 
-        return ask.cond(state.phase == FINISHED, idle, outer)
+        return state.escape.unless_finished(ask, state, outer)
 
-    def _track(self, problem: Any, ask: Ask, state: RGDAState, t: jax.Array) -> tuple[PyTree, PyTree]:
+    def _track(self, problem: Minimax, ask: Ask, state: RGDAState, t: jax.Array) -> tuple[PyTree, PyTree]:
         """Algorithm 3: carry (v, u) along K iterates of y; return the one of the least gradient mapping, and (v, u)."""
         refreshed = t % min(self.period, self.steps) == 0
         there, estimate = (state.before, state.y), state.estimate
         if self.ascent == "public":
-            estimate = self._carry(problem, ask, refreshed, (state.x, state.y), there, estimate)
+            estimate = self._carry(problem, ask, refreshed, (state.x, state.y), there, estimate=estimate)
 
         def inner(ask: Ask, k: jax.Array, carry: tuple) -> tuple:
             y, there, estimate, best = carry
             here = (state.x, y)
-            _, u = problem.public_gradient(here, t, k)
+            _, u = problem.public_gradient(here, jax.random.fold_in(ask.key, k))
             if self.ascent == "gradient":
-                estimate = self._carry(problem, ask, refreshed & (k == 0), here, there, estimate)
+                estimate = self._carry(problem, ask, refreshed & (k == 0), here, there, estimate=estimate)
                 u = trees.add(u, estimate[1])
             after = problem.project_y(trees.add(y, u, self.learning_rate_y))  # line 16
             mapping = trees.distance(y, after) / self.learning_rate_y
@@ -279,7 +273,7 @@ class RGDA(Method):
         return y, estimate
 
     def _carry(
-        self, problem: Any, ask: Ask, refreshed: jax.Array, here: PyTree, there: PyTree, estimate: PyTree
+        self, problem: Minimax, ask: Ask, refreshed: jax.Array, here: PyTree, there: PyTree, estimate: PyTree
     ) -> PyTree:
         """Algorithm 3, lines 4 to 15: ask for (v, u) afresh, or carry it over from where it was estimated last."""
         (loss, at), (_, other) = self._point(problem, *here), self._point(problem, *there)
@@ -288,40 +282,35 @@ class RGDA(Method):
             clips = (self.clip_x, self.clip_y)
             return self._ask(ask, "gradient", Gradient(loss, at), clips, clips)
 
-        def carried(ask: Ask) -> PyTree:
+        def change(ask: Ask) -> PyTree:
             distance, scales = trees.distance(at, other), (self.smoothness_x, self.smoothness_y)
             bounds = zip((self.clip_x, self.clip_y), scales, strict=True)
             clips = tuple(jnp.minimum(2 * clip, scale * distance) for clip, scale in bounds)
-            return trees.add(estimate, self._ask(ask, "difference", Difference(loss, at, other), clips, scales))
+            return self._ask(ask, "difference", Difference(loss, at, other), clips, scales)
 
-        if self._counts()[1] == 0:
-            return fresh(ask)
-        return ask.cond(refreshed, fresh, carried)
+        return gradients.carried_along(ask, True if self._counts()[1] == 0 else refreshed, fresh, change, estimate)
 
-    def _move(self, problem: Any, state: RGDAState, y: PyTree, estimate: PyTree, v: PyTree, t: jax.Array) -> RGDAState:
+    def _move(
+        self, problem: Minimax, state: RGDAState, y: PyTree, estimate: PyTree, v: PyTree, t: jax.Array
+    ) -> RGDAState:
         """Algorithm 2, lines 4 to 21: descend, or start, continue or end an escape."""
-        norm = trees.norm(v)
-        since, moved = state.since + 1, state.moved + norm**2
-        begins = (state.phase == DESCENDING) & (norm < self.tolerance)  # lines 7 to 9
-        escaping = state.phase == ESCAPING
+        norm, escaping = trees.norm(v), state.escape.escaping
+        since, moved = state.escape.since + 1, state.moved + norm**2
+        begins = state.escape.descending & (norm < self.tolerance)  # lines 7 to 9
         succeeds = escaping & (self.escape_rate**2 * moved > since * self.movement)  # line 13
-        gives_up = escaping & ~succeeds & (since == self.escape_steps)  # line 19
         size = jnp.where(escaping, self.escape_rate, self.learning_rate_x / norm)  # lines 17 and 6
         size = jnp.where(succeeds, jnp.sqrt(since * self.movement / moved), size)  # line 14
         shift = trees.select(begins, ball(self.radius, v, t), jax.tree.map(lambda leaf: -size * leaf, v))
-        phase = jnp.where(begins | (escaping & ~succeeds), ESCAPING, DESCENDING)
         return RGDAState(
             x=problem.project_x(trees.add(state.x, shift)),
             y=y,
             before=state.x,
             estimate=estimate,
-            anchor=trees.select(begins, (state.x, y), state.anchor),
-            phase=jnp.where(gives_up, FINISHED, phase).astype(jnp.int32),
-            since=jnp.where(begins, 0, since),
+            escape=state.escape.after(begins, escaping & ~succeeds, (state.x, y), self.escape_steps),  # line 19
             moved=jnp.where(begins, 0.0, moved),
         )
 
-    def _point(self, problem: Any, x: PyTree, y: PyTree) -> tuple[Any, PyTree]:
+    def _point(self, problem: Minimax, x: PyTree, y: PyTree) -> tuple[Any, PyTree]:
         """Return the loss as a function of what records meet, and the point at which it is (x, y)."""
         return (problem.record_loss, (x, y)) if self.ascent == "gradient" else problem.in_x(x, y)
 
@@ -336,17 +325,4 @@ class RGDA(Method):
 
     def params(self, state: RGDAState) -> PyTree:
         """Return the pair (x, y), during and after an escape that where it began."""
-        return trees.select(state.phase == DESCENDING, (state.x, state.y), state.anchor)
-
-
-def ball(radius: float, estimate: PyTree, t: jax.Array) -> PyTree:
-    """Draw uniformly from a ball in the space of a private estimate, with that estimate's own bits for a key."""
-    flat, unravel = ravel_pytree(estimate)
-    bits = jax.lax.bitcast_convert_type(flat.astype(jnp.float32), jnp.uint32)
-    # Odd multipliers, so that every bit of every coordinate counts.
-    checksum = jnp.sum(bits * (2 * jnp.arange(flat.size, dtype=jnp.uint32) + 1), dtype=jnp.uint32)
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(_PERTURBATION_STREAM), t), checksum)
-    direction, length = jax.random.split(key)
-    normal = jax.random.normal(direction, flat.shape)
-    size = radius * jax.random.uniform(length) ** (1 / flat.size)
-    return unravel((size * normal / jnp.linalg.norm(normal)).astype(flat.dtype))
+        return state.escape.answer((state.x, state.y))

@@ -28,18 +28,23 @@ y_{t+1} = y*(x_t), from the same sample. "public" is for problems whose records 
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 
-from gossamer import trees
-from gossamer.budget import Budget
-from gossamer.methods.base import LearningRate, Method, Report, rate_at, sampling_rate
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.methods.base import Method, Report, rate_at, sampling_rate
+from gossamer.methods.fields import Clip, Count, LearningRate, Momentum, OneOf, Output
+from gossamer.objectives.minimax import Minimax
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Gradient, Joint, Value
-from gossamer.schedule import Query, Schedule
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
-ASCENTS = ("gradient", "best_response", "public")
+Ascent = Annotated[str, OneOf(("gradient", "best_response", "public"))]
+"""How y is moved."""
 
 
 class SGDAState(NamedTuple):
@@ -51,7 +56,7 @@ class SGDAState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGDA(Method):
+class SGDA(Method[Minimax]):
     """DP stochastic gradient descent ascent: every step asks one Poisson sample for both gradients.
 
     The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
@@ -68,21 +73,21 @@ class SGDA(Method):
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 500
+    steps: Count = 500
     learning_rate_x: LearningRate = 0.5
     learning_rate_y: LearningRate = 0.5
-    clip_x: float = 1.0
-    clip_y: float = 1.0
-    batch_size: int = 256
-    momentum: float = 0.0
-    ascent: str = "gradient"
-    output: str = "last"
+    clip_x: Clip = 1.0
+    clip_y: Clip = 1.0
+    batch_size: Count = 256
+    momentum: Momentum = 0.0
+    ascent: Ascent = "gradient"
+    output: Output = "last"
 
-    problems: ClassVar[tuple[str, ...]] = ("Minimax",)
+    problems: ClassVar[tuple[type[Problem], ...]] = (Minimax,)
 
     @classmethod
     def for_problem(
-        cls, n: int, d: int, smoothness: float, strong_concavity: float, budget: Budget, **options: Any
+        cls, n: int, d: int, budget: Budget, *, smoothness: float, strong_concavity: float, **options: Any
     ) -> "SGDA":
         """Return the settings of Theorem 2. The noise is calibrated as always, not by Theorem 1.
 
@@ -98,9 +103,9 @@ class SGDA(Method):
         Args:
           n: number of records.
           d: the larger of the dimensions of x and y.
+          budget: what may be spent; ε must be finite.
           smoothness: l, of the mean loss in both players.
           strong_concavity: μ, of the mean loss in y.
-          budget: what may be spent; ε must be finite.
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
         condition = condition_number(smoothness, strong_concavity)
@@ -114,14 +119,7 @@ class SGDA(Method):
         )
         return cls(**{**theory, **options})
 
-    def check(self) -> None:
-        """Refuse a momentum outside [0, 1) and an unknown ascent besides what every method refuses."""
-        super().check()
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum = {self.momentum!r} must be in [0, 1).")
-        check_ascent(self.ascent)
-
-    def check_problem(self, problem: Any) -> None:
+    def check_problem(self, problem: Minimax) -> None:
         """Refuse a problem that does not offer this ascent."""
         problem.check_ascent(self.ascent)
 
@@ -132,17 +130,17 @@ class SGDA(Method):
             "best_response": f"{self.clip_x:g} in x, the best response's in y",
             "public": f"{self.clip_x:g}",
         }[self.ascent]
-        return Schedule((Query("gradient", self.steps, sampling_rate(self.batch_size, n), clip=rule),))
+        return Schedule((Query("gradient", self.steps, Poisson(sampling_rate(self.batch_size, n)), clip=rule),))
 
-    def init(self, problem: Any, params: PyTree) -> SGDAState:
+    def init(self, problem: Minimax, params: PyTree) -> SGDAState:
         """Start at rest."""
         x, y = params
         return SGDAState(x, y, trees.zeros_like(x))
 
-    def step(self, problem: Any, ask: Ask, state: SGDAState, t: jax.Array) -> tuple[SGDAState, Report]:
+    def step(self, problem: Minimax, ask: Ask, state: SGDAState, t: jax.Array) -> tuple[SGDAState, Report]:
         """(g_x, g_y) = Q((∇x f, ∇y f)(x, y));  x ← Π(x − η_x g_x);  y ← Π(y + η_y g_y)."""
         x, y, _ = state
-        public_x, public_y = problem.public_gradient((x, y), t)
+        public_x, public_y = problem.public_gradient((x, y), ask.key)
         eta_x, eta_y = rate_at(self.learning_rate_x, t), rate_at(self.learning_rate_y, t)
         in_x = Gradient(*problem.in_x(x, y))
         if self.ascent == "gradient":
@@ -151,6 +149,7 @@ class SGDA(Method):
             y_after = trees.add(y, trees.add(g_y, public_y), eta_y)
         elif self.ascent == "best_response":
             response = problem.best_response
+            assert response is not None  # check_problem
             clip = (self.clip_x, response.clip)
             query = Joint((in_x, Value(functools.partial(response.statistic, x))))
             (g_x, _), mean = ask("gradient", query, clip, noise_split((x, y), clip))
@@ -170,17 +169,8 @@ class SGDA(Method):
 
 def noise_split(blocks: tuple[PyTree, ...], clips: tuple[float, ...]) -> tuple[float, ...]:
     """Return the weights w_j² = (Σ_k √a_k)/√a_j, a_j = d_j C_j², of the joint query with the least total noise."""
-    roots = [
-        clip * math.sqrt(sum(leaf.size for leaf in jax.tree.leaves(block)))
-        for block, clip in zip(blocks, clips, strict=True)
-    ]
+    roots = [clip * math.sqrt(trees.count(block)) for block, clip in zip(blocks, clips, strict=True)]
     return tuple(math.sqrt(sum(roots) / root) for root in roots)
-
-
-def check_ascent(ascent: str) -> None:
-    """Refuse an unknown way of moving y."""
-    if ascent not in ASCENTS:
-        raise ValueError(f"ascent = {ascent!r} must be one of {', '.join(map(repr, ASCENTS))}.")
 
 
 def condition_number(smoothness: float, strong_concavity: float) -> float:

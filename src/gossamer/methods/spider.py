@@ -17,17 +17,20 @@ step moves by at most ηC, or thereabouts, so C_t is taken as min(2, Lη)·C.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.methods.base import LearningRate, Method, Report, declare, rate_at, sampling_rate
-from gossamer.oracle import Ask
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Output, Smoothness
+from gossamer.objectives.erm import ERM
+from gossamer.oracle import Ask, Difference, Gradient
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class SpiderState(NamedTuple):
@@ -39,7 +42,7 @@ class SpiderState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spider(Method):
+class Spider(Method[ERM]):
     """DP-SPIDER: a refreshed gradient now and then, differences between.
 
     Args:
@@ -54,52 +57,49 @@ class Spider(Method):
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 200
-    period: int = 10
+    steps: Count = 200
+    period: Count = 10
     learning_rate: LearningRate = 0.5
-    clip: float = 1.0
-    smoothness: float = 1.0
-    batch_size: int = 256
-    refresh_batch_size: int | None = None
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    clip: Clip = 1.0
+    smoothness: Smoothness = 1.0
+    batch_size: Count = 256
+    refresh_batch_size: Count | None = None
+    noise: Noise = None
+    output: Output = "last"
 
     def schedule(self, n: int) -> Schedule:
         """Return the refreshes and the differences."""
         fresh, carried = gradients.refreshes(self.steps, self.period)
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
         rate = sampling_rate(self.batch_size, n)
-        gradient = Query("gradient", fresh, refresh_rate, clip=f"{self.clip:g}", weight=1 / refresh_rate**2)
+        gradient = Query("gradient", fresh, Poisson(refresh_rate), clip=f"{self.clip:g}", weight=1 / refresh_rate**2)
         if not carried:
             return declare(self.noise, gradient)
         shrink = min(2.0, self.smoothness * float(rate_at(self.learning_rate, jnp.int32(0))))
         difference = Query(
             "difference",
             carried,
-            rate,
+            Poisson(rate),
             clip=f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the last iterate)",
             weight=max(1, self.period - 1) / 2 * (shrink / rate) ** 2,
+            gradients=2,
         )
         return declare(self.noise, gradient, difference)
 
-    def init(self, problem: Any, params: PyTree) -> SpiderState:
+    def init(self, problem: ERM, params: PyTree) -> SpiderState:
         """Start with no estimate: the first step refreshes it."""
         return SpiderState(params, params, trees.zeros_like(params))
 
-    def step(self, problem: Any, ask: Ask, state: SpiderState, t: jax.Array) -> tuple[SpiderState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: SpiderState, t: jax.Array) -> tuple[SpiderState, Report]:
         """v ← Q(∇f(x)) or v + Q(∇f(x) − ∇f(x′));  x ← prox_{ηr}(x − ηv)."""
         eta = rate_at(self.learning_rate, t)
         threshold = gradients.difference_clip(self.clip, self.smoothness, state.x, state.before)
-        v = gradients.spider(
+        v = gradients.carried_along(
             ask,
-            t,
-            min(self.period, self.steps),
-            problem.loss,
-            state.x,
-            state.before,
-            state.estimate,
-            self.clip,
-            threshold,
+            gradients.is_refresh(t, self.steps, self.period),
+            fresh=lambda ask: ask("gradient", Gradient(problem.loss, state.x), self.clip),
+            change=lambda ask: ask("difference", Difference(problem.loss, state.x, state.before), threshold),
+            estimate=state.estimate,
         )
         after = problem.prox(trees.add(state.x, v, -eta), eta)
         return SpiderState(after, state.x, v), Report(state.x, trees.norm(v))

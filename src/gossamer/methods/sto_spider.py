@@ -23,23 +23,25 @@ steps − 1 differences; when the refreshes are used up, differences go on.
 
 What differs from there. StoSpider's output is chosen by a private test on held-out records; here by the output rules.
 AdaSpider repeats an escape from the same point up to Q times before it gives up; here Q = 1. Both add Gaussian noise to
-every step: that of the answers serves. An escape's perturbation is drawn from a ball as in `rgda`.
+every step: that of the answers serves. An escape's perturbation is drawn from a ball (`gossamer.methods.escapes`).
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
-from gossamer.methods.rgda import DESCENDING, ESCAPING, FINISHED, ball
+from gossamer.methods.escapes import DESCENDING, Escape, ball
+from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Positive, Smoothness
+from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Difference, Gradient
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class DriftState(NamedTuple):
@@ -51,15 +53,11 @@ class DriftState(NamedTuple):
     drift: jax.Array
     left: jax.Array
     """Refreshes that may still be asked."""
-    anchor: PyTree
-    """Where the last escape began."""
-    phase: jax.Array
-    since: jax.Array
-    """Steps since then."""
+    escape: Escape
 
 
 @dataclass(frozen=True)
-class StoSpider(Method):
+class StoSpider(Method[ERM]):
     """Stochastic SPIDER: where the estimate is small it is refreshed, and x perturbed, but not too often.
 
     Args:
@@ -78,43 +76,37 @@ class StoSpider(Method):
       output: "last", "average", "random" or "smallest_gradient".
     """
 
-    steps: int = 300
-    period: int = 10
-    learning_rate: float = 0.1
-    clip: float = 1.0
-    smoothness: float = 1.0
-    batch_size: int = 256
-    refresh_batch_size: int | None = None
-    drift: float = 0.1
-    tolerance: float = 0.1
-    radius: float = 0.1
-    escape_steps: int = 30
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
-
-    def check(self) -> None:
-        """Refuse escapes that make no sense besides what every method refuses."""
-        super().check()
-        for name in ("drift", "tolerance", "radius", "distance"):
-            if not 0 < getattr(self, name, 1.0) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be a finite number above 0.")
-        if not (isinstance(self.escape_steps, int) and self.escape_steps >= 1):
-            raise ValueError(f"escape_steps = {self.escape_steps!r} must be a whole number of at least 1.")
+    steps: Count = 300
+    period: Count = 10
+    learning_rate: FixedRate = 0.1
+    clip: Clip = 1.0
+    smoothness: Smoothness = 1.0
+    batch_size: Count = 256
+    refresh_batch_size: Count | None = None
+    drift: Positive = 0.1
+    tolerance: Positive = 0.1
+    radius: Positive = 0.1
+    escape_steps: Count = 30
+    noise: Noise = None
+    output: Output = "last"
 
     def schedule(self, n: int) -> Schedule:
         """Return as many refreshes as are allowed, and a difference for every step but the first."""
         fresh, _ = gradients.refreshes(self.steps, self.period)
         rate = sampling_rate(self.batch_size, n)
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
-        gradient = Query("gradient", fresh, refresh_rate, clip=f"{self.clip:g}", weight=(1 / refresh_rate) ** 2)
+        gradient = Query(
+            "gradient", fresh, Poisson(refresh_rate), clip=f"{self.clip:g}", weight=(1 / refresh_rate) ** 2
+        )
         if self.steps == 1:
             return declare(self.noise, gradient)
         typical = min(2.0, self.smoothness * self.learning_rate)
         rule = f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the last iterate)"
         weight = self.steps / fresh / 2 * (typical / rate) ** 2
-        return declare(self.noise, gradient, Query("difference", self.steps - 1, rate, clip=rule, weight=weight))
+        difference = Query("difference", self.steps - 1, Poisson(rate), clip=rule, weight=weight, gradients=2)
+        return declare(self.noise, gradient, difference)
 
-    def init(self, problem: Any, params: PyTree) -> DriftState:
+    def init(self, problem: ERM, params: PyTree) -> DriftState:
         """Start with no estimate: the first step refreshes it."""
         fresh, _ = gradients.refreshes(self.steps, self.period)
         return DriftState(
@@ -123,44 +115,39 @@ class StoSpider(Method):
             estimate=trees.zeros_like(params),
             drift=jnp.float32(jnp.inf),
             left=jnp.int32(fresh),
-            anchor=params,
-            phase=jnp.int32(DESCENDING),
-            since=jnp.int32(0),
+            escape=Escape.none(params),
         )
 
-    def step(self, problem: Any, ask: Ask, state: DriftState, t: jax.Array) -> tuple[DriftState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: DriftState, t: jax.Array) -> tuple[DriftState, Report]:
         """Refresh where the last estimate was small; then perturb: x ← prox(x − ηv + ξ)."""
-        small = (t > 0) & (trees.norm(state.estimate) <= self.tolerance) & (state.phase == DESCENDING)
+        small = (t > 0) & (trees.norm(state.estimate) <= self.tolerance) & state.escape.descending
         state = self._estimate(problem, ask, state, small)
         shift = jax.tree.map(lambda leaf: -self.learning_rate * leaf, state.estimate)
         shift = trees.add(shift, ball(self.radius, state.estimate, t), jnp.where(small, 1.0, 0.0))
-        since = jnp.where(small, 0, state.since + 1)
-        waits = small | ((state.phase == ESCAPING) & (since < self.escape_steps))
-        phase = jnp.where(waits, ESCAPING, DESCENDING).astype(jnp.int32)
-        return self._moved(problem, state, shift)._replace(since=since, phase=phase), _report(state)
+        escape = state.escape.after(small, state.escape.escaping, state.x, self.escape_steps, then=DESCENDING)
+        return self._moved(problem, state, shift)._replace(escape=escape), _report(state)
 
     def params(self, state: DriftState) -> PyTree:
         """Return x."""
         return state.x
 
-    def _estimate(self, problem: Any, ask: Ask, state: DriftState, wanted: jax.Array) -> DriftState:
+    def _estimate(self, problem: ERM, ask: Ask, state: DriftState, wanted: jax.Array) -> DriftState:
         """Refresh the estimate if that is wanted or x has drifted, and a refresh is left; else carry it along."""
         refresh = (wanted | (state.drift >= self.drift)) & (state.left > 0)
 
         def fresh(ask: Ask) -> PyTree:
             return ask("gradient", Gradient(problem.loss, state.x), self.clip)
 
-        def carried(ask: Ask) -> PyTree:
+        def change(ask: Ask) -> PyTree:
             clip = gradients.difference_clip(self.clip, self.smoothness, state.x, state.before)
-            answer = ask("difference", Difference(problem.loss, state.x, state.before), clip)
-            return trees.add(state.estimate, answer)
+            return ask("difference", Difference(problem.loss, state.x, state.before), clip)
 
-        estimate = fresh(ask) if self.steps == 1 else ask.cond(refresh, fresh, carried)
+        estimate = gradients.carried_along(ask, True if self.steps == 1 else refresh, fresh, change, state.estimate)
         return state._replace(
             estimate=estimate, drift=jnp.where(refresh, 0.0, state.drift), left=state.left - refresh.astype(jnp.int32)
         )
 
-    def _moved(self, problem: Any, state: DriftState, shift: PyTree) -> DriftState:
+    def _moved(self, problem: ERM, state: DriftState, shift: PyTree) -> DriftState:
         """Move x and add to its drift."""
         after = problem.prox(trees.add(state.x, shift), self.learning_rate)
         drift = state.drift + trees.distance(after, state.x) ** 2
@@ -178,31 +165,25 @@ class AdaSpider(StoSpider):
       escape_steps: steps after which it gives up.
     """
 
-    distance: float = 0.3
+    distance: Positive = 0.3
 
-    def step(self, problem: Any, ask: Ask, state: DriftState, t: jax.Array) -> tuple[DriftState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: DriftState, t: jax.Array) -> tuple[DriftState, Report]:
         """x ← prox(x − ηv), and a perturbation where v is small; finish after an escape that led nowhere."""
-
-        def idle(ask: Ask) -> tuple[DriftState, Report]:
-            return state, Report(state.anchor, jnp.float32(jnp.nan))
 
         def move(ask: Ask) -> tuple[DriftState, Report]:
             now = self._estimate(problem, ask, state, jnp.bool_(False))
-            begins = (now.phase == DESCENDING) & (trees.norm(now.estimate) <= self.tolerance)
+            begins = now.escape.descending & (trees.norm(now.estimate) <= self.tolerance)
             shift = jax.tree.map(lambda leaf: -self.learning_rate * leaf, now.estimate)
             shift = trees.select(begins, ball(self.radius, now.estimate, t), shift)
-            anchor, since = trees.select(begins, now.x, now.anchor), jnp.where(begins, 0, now.since + 1)
             after = self._moved(problem, now, shift)
-            near = (now.phase == ESCAPING) & (trees.distance(after.x, anchor) < self.distance)
-            phase = jnp.where(begins | near, ESCAPING, DESCENDING)
-            phase = jnp.where(near & (since >= self.escape_steps), FINISHED, phase).astype(jnp.int32)
-            return after._replace(anchor=anchor, since=since, phase=phase), _report(now)
+            near = now.escape.escaping & (trees.distance(after.x, now.escape.anchor) < self.distance)
+            return after._replace(escape=now.escape.after(begins, near, now.x, self.escape_steps)), _report(now)
 
-        return ask.cond(state.phase == FINISHED, idle, move)
+        return state.escape.unless_finished(ask, state, move)
 
     def params(self, state: DriftState) -> PyTree:
         """Return x, or during and after an escape where it began."""
-        return trees.select(state.phase == DESCENDING, state.x, state.anchor)
+        return state.escape.answer(state.x)
 
 
 def _report(state: DriftState) -> Report:

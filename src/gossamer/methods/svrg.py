@@ -28,13 +28,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.budget import Budget
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
+from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Smoothness
+from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class SVRGState(NamedTuple):
@@ -47,7 +50,7 @@ class SVRGState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SVRG(Method):
+class SVRG(Method[ERM]):
     """DP stochastic variance-reduced gradient: one full pass an epoch, cheap corrected steps between.
 
     Args:
@@ -62,46 +65,46 @@ class SVRG(Method):
       output: "last", "average", "random" or "smallest_gradient", among the anchors.
     """
 
-    steps: int = 10
-    inner_steps: int = 100
-    learning_rate: float = 1.0
-    clip: float = 1.0
-    smoothness: float = 1.0
-    batch_size: int = 256
+    steps: Count = 10
+    inner_steps: Count = 100
+    learning_rate: FixedRate = 1.0
+    clip: Clip = 1.0
+    smoothness: Smoothness = 1.0
+    batch_size: Count = 256
     barzilai_borwein: bool = False
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
+    noise: Noise = None
+    output: Output = "last"
 
     @classmethod
     def for_problem(
         cls,
         n: int,
         d: int,
-        smoothness: float,
-        strong_convexity: float,
         budget: Budget,
         *,
-        lipschitz: float = 1.0,
-        batch_size: int = 256,
+        smoothness: float,
+        strong_convexity: float,
+        **options: Any,
     ) -> "SVRG":
-        """Return the parameters of Theorem 4.2 for a loss with these constants.
+        """Return the parameters of Theorem 4.2 for a loss with these constants; options are fields, such as the clip.
 
         With b records per step the variance term 8L of inequality (4) is 8L/b. We take η = 1/(2L(1 + 16/b)), whose
         second term is below 1/4, and the m for which the first one is 1/4: each epoch halves the excess risk at
-        least. T epochs then reach the order of d·lipschitz²·ln(1/δ)/(n²ε²μ), where the noise takes over.
+        least. T epochs then reach the order of d·clip²·ln(1/δ)/(n²ε²μ), where the noise takes over.
         """
-        batch = min(batch_size, n)
+        clip, batch = options.pop("clip", cls.clip), min(options.pop("batch_size", cls.batch_size), n)
         eta = 1 / (2 * smoothness * (1 + 16 / batch))
         inner = math.ceil(4 / (eta * (1 - 8 * eta * smoothness / batch) * strong_convexity))
-        signal = (n * min(budget.epsilon, 1e3)) ** 2 * strong_convexity / (d * lipschitz**2 * -math.log(budget.delta))
-        return cls(
+        signal = (n * min(budget.epsilon, 1e3)) ** 2 * strong_convexity / (d * clip**2 * -math.log(budget.delta))
+        theory = dict(
             steps=max(2, math.ceil(math.log2(signal))) if signal > 1 else 2,
             inner_steps=inner,
             learning_rate=eta,
-            clip=lipschitz,
+            clip=clip,
             smoothness=smoothness,
             batch_size=batch,
         )
+        return cls(**{**theory, **options})
 
     def schedule(self, n: int) -> Schedule:
         """Return one full pass an epoch and a sample an inner step."""
@@ -112,24 +115,33 @@ class SVRG(Method):
             Query(
                 "difference",
                 count=self.steps * self.inner_steps,
-                rate=rate,
+                sampling=Poisson(rate),
                 clip=f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the anchor)",
                 weight=1 / (rate**2 * self.inner_steps),
+                gradients=2,
             ),
         )
 
-    def init(self, problem: Any, params: PyTree) -> SVRGState:
+    def init(self, problem: ERM, params: PyTree) -> SVRGState:
         """Start at the first anchor."""
         zero = trees.zeros_like(params)
         return SVRGState(params, params, zero, jnp.float32(self.learning_rate))
 
-    def step(self, problem: Any, ask: Ask, state: SVRGState, t: jax.Array) -> tuple[SVRGState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: SVRGState, t: jax.Array) -> tuple[SVRGState, Report]:
         """Run one epoch."""
         anchor = state.anchor  # line 2
         gradient = ask("anchor", Gradient(problem.loss, anchor), clip=self.clip)  # line 3
         eta = self._rate(state, gradient) if self.barzilai_borwein else state.eta
         _, mean = gradients.epoch(  # lines 4–9
-            problem, ask, anchor, anchor, gradient, self.inner_steps, eta, self.clip, self.smoothness
+            problem,
+            ask,
+            start=anchor,
+            anchor=anchor,
+            anchor_gradient=gradient,
+            count=self.inner_steps,
+            eta=eta,
+            clip=self.clip,
+            smoothness=self.smoothness,
         )
         return SVRGState(mean, anchor, gradient, eta), Report(anchor, trees.norm(gradient))  # line 10
 

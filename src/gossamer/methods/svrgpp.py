@@ -18,18 +18,21 @@ Split. As for SVRG, with the inner steps of the last epoch, whose mean is return
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients, trees
-from gossamer.budget import Budget
+from gossamer import gradients
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
+from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Smoothness, Whole
+from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient
-from gossamer.schedule import Query, Schedule
-
-PyTree = Any
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.sampling import Poisson
+from gossamer.privacy.schedule import Query, Schedule
 
 
 class SVRGppState(NamedTuple):
@@ -40,7 +43,7 @@ class SVRGppState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SVRGpp(Method):
+class SVRGpp(Method[ERM]):
     """DP-SVRG++: SVRG with epochs of doubling length, for losses that are merely convex.
 
     Args:
@@ -54,39 +57,33 @@ class SVRGpp(Method):
       output: "last", "average", "random" or "smallest_gradient", among the anchors.
     """
 
-    steps: int = 8
-    inner_steps: int = 4
-    learning_rate: float = 0.5
-    clip: float = 1.0
-    smoothness: float = 1.0
-    batch_size: int = 256
-    noise: tuple[float, ...] | None = None
-    output: str = "last"
-
-    def check(self) -> None:
-        """Refuse a number of epochs whose inner steps no machine would finish."""
-        super().check()
-        if self.steps > 24:
-            raise ValueError(f"steps = {self.steps} is too many: the last epoch would make 2^{self.steps} inner steps.")
+    steps: Annotated[int, Whole(1, 24, because="epoch s makes 2^s·inner_steps inner steps")] = 8
+    inner_steps: Count = 4
+    learning_rate: FixedRate = 0.5
+    clip: Clip = 1.0
+    smoothness: Smoothness = 1.0
+    batch_size: Count = 256
+    noise: Noise = None
+    output: Output = "last"
 
     @classmethod
-    def for_problem(
-        cls, n: int, d: int, smoothness: float, budget: Budget, *, lipschitz: float = 1.0, batch_size: int = 256
-    ) -> "SVRGpp":
-        """Return the parameters of Theorem 4.4: η = 1/(L(1 + 12/b)), m = Θ(L), 2^T = nε/(4·lipschitz·√(d ln(1/δ))).
+    def for_problem(cls, n: int, d: int, budget: Budget, *, smoothness: float, **options: Any) -> "SVRGpp":
+        """Return the parameters of Theorem 4.4: η = 1/(L(1 + 12/b)), m = Θ(L), 2^T = nε/(4·clip·√(d ln(1/δ))).
 
-        The printed η = 1/(13L) is this one for samples of one record: the sampling variance falls with b.
+        Options are fields, such as the clip. The printed η = 1/(13L) is this one for samples of one record: the
+        sampling variance falls with b.
         """
-        batch = min(batch_size, n)
-        signal = n * min(budget.epsilon, 1e3) / (lipschitz * math.sqrt(d * -math.log(budget.delta)))
-        return cls(
+        clip, batch = options.pop("clip", cls.clip), min(options.pop("batch_size", cls.batch_size), n)
+        signal = n * min(budget.epsilon, 1e3) / (clip * math.sqrt(d * -math.log(budget.delta)))
+        theory = dict(
             steps=max(2, round(math.log2(max(signal / 4, 1.0)))),
             inner_steps=max(1, math.ceil(smoothness)),
             learning_rate=1 / (smoothness * (1 + 12 / batch)),
-            clip=lipschitz,
+            clip=clip,
             smoothness=smoothness,
             batch_size=batch,
         )
+        return cls(**{**theory, **options})
 
     def schedule(self, n: int) -> Schedule:
         """Return one full pass an epoch and a sample an inner step."""
@@ -97,22 +94,31 @@ class SVRGpp(Method):
             Query(
                 "difference",
                 count=(2 ** (self.steps + 1) - 2) * self.inner_steps,
-                rate=rate,
+                sampling=Poisson(rate),
                 clip=f"min({2 * self.clip:g}, {self.smoothness:g}·distance to the anchor)",
                 weight=1 / (rate**2 * 2**self.steps * self.inner_steps),
+                gradients=2,
             ),
         )
 
-    def init(self, problem: Any, params: PyTree) -> SVRGppState:
+    def init(self, problem: ERM, params: PyTree) -> SVRGppState:
         """Start at the first anchor."""
         return SVRGppState(params, params)
 
-    def step(self, problem: Any, ask: Ask, state: SVRGppState, t: jax.Array) -> tuple[SVRGppState, Report]:
+    def step(self, problem: ERM, ask: Ask, state: SVRGppState, t: jax.Array) -> tuple[SVRGppState, Report]:
         """Run epoch s = t + 1."""
         gradient = ask("anchor", Gradient(problem.loss, state.anchor), clip=self.clip)
-        count = self.inner_steps * jnp.left_shift(2, t)
-        eta = jnp.float32(self.learning_rate)
-        x, mean = gradients.epoch(problem, ask, state.x, state.anchor, gradient, count, eta, self.clip, self.smoothness)
+        x, mean = gradients.epoch(
+            problem,
+            ask,
+            start=state.x,
+            anchor=state.anchor,
+            anchor_gradient=gradient,
+            count=self.inner_steps * jnp.left_shift(2, t),
+            eta=jnp.float32(self.learning_rate),
+            clip=self.clip,
+            smoothness=self.smoothness,
+        )
         return SVRGppState(mean, x), Report(state.anchor, trees.norm(gradient))
 
     def params(self, state: SVRGppState) -> PyTree:

@@ -5,19 +5,17 @@ certificate covers all of them.
 """
 
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gossamer.certificate import Certificate
-from gossamer.entropy import new_key
+from gossamer.base.entropy import new_key
+from gossamer.base.messages import is_whole, plain, shown
+from gossamer.base.trees import PyTree
 from gossamer.models.mlp import layer_sizes
-from gossamer.values import is_whole, plain, shown
-
-PyTree = Any
+from gossamer.privacy.certificate import Certificate
 
 
 def init_generator(key: jax.Array, latent: int, hidden: tuple[int, ...], outputs: int) -> PyTree:

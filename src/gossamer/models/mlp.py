@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer.values import is_whole, plain
+from gossamer.base.messages import is_whole, plain
+from gossamer.base.trees import PyTree
 
-PyTree = Any
 ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
 _GAINS = {"relu": 2.0**0.5, "tanh": 1.0}
 """They keep the size of signals from layer to layer (He et al., 2015; Glorot and Bengio, 2010)."""

@@ -8,24 +8,19 @@ negatives + α²). While α > 0 that is p(1−p) times the square loss (m − h(
 positive and a negative record, without a query that meets two records.
 
 The share p decides what each record's gradient is, so it must be public: known beforehand, or bought by
-`positive_share`. It need not be exact: at a wrong p the classes are weighted otherwise.
+`gs.objectives.positive_share`. It need not be exact: at a wrong p the classes are weighted otherwise.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate
+from gossamer.base.trees import PyTree
 from gossamer.geometry import Box
-from gossamer.objectives.group_dro import group_shares
 from gossamer.objectives.minimax import Minimax
 
-PyTree = Any
 Score = Callable[[PyTree, PyTree], jax.Array]
 
 
@@ -64,24 +59,6 @@ def auc_init(problem: Minimax, model: PyTree, score: float = 0.0) -> tuple[dict[
     alpha = problem.best_response.solve(jnp.zeros(()))
     scaled = jnp.float32(score / problem.best_response.loss.scale)
     return {"model": model, "a": scaled, "b": scaled}, alpha
-
-
-def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:
-    """Buy the share of positive labels by one query of its own; return it and the certificate of what that cost.
-
-    Labels are two groups, whose shares `group_shares` buys: its docstring says what adds up. The answer is kept about
-    one record away from 0 and 1.
-
-    Args:
-      labels: an array of 0 and 1, one for each record.
-      budget: what this query may spend.
-      seed: None takes entropy from the operating system. A number is for tests.
-    """
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or not np.isin(labels, (0, 1)).all():
-        raise ValueError("labels must be a list of 0 and 1, one for each record.")
-    (_, positives), certificate = group_shares(labels, 2, budget, seed)
-    return positives, certificate
 
 
 @dataclass(frozen=True)

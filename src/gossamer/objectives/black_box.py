@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Bound, Problem
-
-PyTree = Any
+from gossamer.oracle.locality import trusted
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class BlackBox(Problem):
         a scikit-learn pipeline, a simulator. It must not call JAX, and each number must depend on its own record
         alone: a function that looks at the other records of the batch (ranks, batch statistics) breaks the guarantee.
       python: whether `value` is such a Python function.
+      version: a name for what the Python function does, such as "fee model 2026-03". Runs that are saved need it: a run
+        that was saved under another name is not continued. Change it whenever the function's values change.
 
     A Python function that raises, or returns a number that is not finite, ends the run with the round's number and
     nothing more is asked. That message speaks to the data's owner, as input checks do: like the result of a run that
@@ -33,6 +35,7 @@ class BlackBox(Problem):
 
     value: Callable[..., Any]
     python: bool = False
+    version: str | None = None
 
     suffixes: ClassVar[tuple[str, ...]] = ()
 
@@ -44,14 +47,14 @@ class BlackBox(Problem):
         def host(params: PyTree, records: PyTree, number: Any) -> np.ndarray:
             return _call(self.value, params, records, shapes, int(np.max(number)))
 
+        def call(params: PyTree, record: PyTree, number: jax.Array) -> jax.Array:
+            return jax.pure_callback(host, out, params, record, number, vmap_method="expand_dims")
+
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (params, record))
         out = jax.ShapeDtypeStruct((), jnp.float32)
-        return jax.pure_callback(host, out, params, record, jnp.int32(number), vmap_method="expand_dims")
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """A Python function is handed whole batches, and nothing can check what it does with them."""
-        return ("Each number that the Python function returns depends on its own record alone.",) if self.python else ()
+        # It is handed whole batches, and nothing can check what it does with them.
+        because = "Each number that the Python function returns depends on its own record alone."
+        return trusted(call, because)(params, record, jnp.int32(number))
 
     @property
     def record_loss(self) -> Callable[[PyTree, PyTree], jax.Array]:

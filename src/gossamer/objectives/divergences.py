@@ -140,7 +140,7 @@ class KLCVaR(Divergence):
 
     alpha: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
             raise ValueError(f"alpha = {self.alpha!r} must be in (0, 1): it is the least share of records that count.")
 
@@ -176,7 +176,7 @@ class CressieRead(Divergence):
 
     k: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 < self.k < math.inf:
             raise ValueError(f"k = {self.k!r} must be above 1 and finite; gs.KL() is the limit k = 1.")
 

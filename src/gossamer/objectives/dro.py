@@ -20,11 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.base.trees import PyTree
 from gossamer.objectives.divergences import KL, ChiSquare, Divergence, WorstCase, turning_point
 from gossamer.objectives.erm import ERM
 from gossamer.objectives.problem import Problem
-
-PyTree = Any
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class DRO(Problem):
     scale: float = 1.0
     smallest_penalty: float = 1e-3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.divergence, Divergence):
             raise TypeError(
                 f"divergence = {self.divergence!r} must be gs.ChiSquare(), gs.KL(), gs.KLCVaR(alpha) or "

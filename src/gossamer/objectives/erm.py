@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from gossamer import geometry
+from gossamer.base.messages import shown
+from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping.linear import LinearLoss
-from gossamer.values import shown
-
-PyTree = Any
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class ERM(Problem):
     regularizer: geometry.Regularizer = geometry.Zero()  # noqa: RUF009  (frozen)
     constraint: geometry.Constraint | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not callable(self.loss):
             raise TypeError(
                 f"loss = {shown(self.loss)} must be a function loss(params, record) of ONE record, such as "

@@ -5,7 +5,8 @@
 A record of group g has loss y_g ℓ(x; z)/p_g, with public shares p_g of the groups: if they are exact, its mean over
 all records is Σ_g y_g L_g. In general it is Σ_g y_g (n_g/(n p_g)) L_g: a group whose share is overstated counts for
 less. So without shares, p_g = 1/k, the worst group is the one with the largest total loss n_g L_g: a rare group has to
-be very bad to be seen. Shares that are computed from the records are a release of their own: `group_shares` buys them.
+be very bad to be seen. Shares that are computed from the records are a release of their own:
+`gs.objectives.group_shares` buys them.
 
 What one record can do. Its gradient in y is e_g ℓ/p_g, of norm at most B/min p for losses up to B: take that for
 `clip_y`, and losses beyond B·p_g/min p count as that much. Its gradient in x is (y_g/p_g)∇ℓ: where the worst group is a
@@ -21,20 +22,13 @@ take it with `ascent="best_response"`, by one query for k numbers.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate
+from gossamer.base.trees import PyTree
 from gossamer.geometry import Constraint, Simplex
-from gossamer.methods.gd import GD
-from gossamer.objectives.erm import ERM
 from gossamer.objectives.minimax import Minimax
-
-PyTree = Any
 
 
 def GroupDRO(  # noqa: N802  (it stands beside ERM and Minimax)
@@ -88,41 +82,6 @@ def GroupDRO(  # noqa: N802  (it stands beside ERM and Minimax)
         best_response=None if loss_bound is None else _GroupResponse(grouped, float(loss_bound), strong_concavity),
         public=_Concave(strong_concavity) if strong_concavity else None,
     )
-
-
-def group_shares(
-    members: Any, groups: int, budget: Budget, seed: int | None = None
-) -> tuple[tuple[float, ...], Certificate]:
-    """Buy the share of each group by one query of its own; return the shares and the certificate of what that cost.
-
-    Its cost adds to that of the training that uses the shares: the two certificates compose, and nothing does that for
-    you. (Their (ε, δ) add up; less is proved by composing both schedules in one accountant.) The noisy shares are moved
-    to the nearest ones that add up to 1, each at least about that of one record.
-
-    Args:
-      members: the group 0, …, groups − 1 of each record.
-      groups: k, their public number.
-      budget: what this query may spend.
-      seed: None takes entropy from the operating system. A number is for tests.
-    """
-    members = np.asarray(members)
-    if members.ndim != 1 or not np.isin(members, range(groups)).all():
-        raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
-    from gossamer.solving import solve  # it imports the methods, some of which import this package
-
-    # One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can
-    # be, and so is the noise; what of it points along (1, …, 1) is taken out again, since shares add up to 1.
-    once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
-    answer = solve(
-        ERM(_centred), members.astype(np.int32), once, budget, init=jnp.zeros(groups), seed=seed, progress=False
-    )
-    least = 1 / (len(members) + groups)
-    shares = least + Simplex(1 - groups * least).project(1 / groups - least + answer.params)
-    return tuple(np.asarray(shares, np.float64).tolist()), answer.certificate
-
-
-def _centred(x: jax.Array, group: jax.Array) -> jax.Array:
-    return -jnp.dot(x, jax.nn.one_hot(group, x.size) - 1 / x.size)
 
 
 @dataclass(frozen=True)

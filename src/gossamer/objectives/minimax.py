@@ -3,17 +3,18 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import jax
 import jax.numpy as jnp
 
-from gossamer import geometry, trees
+from gossamer import geometry
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Bound, Problem
 
-PyTree = Any
-_PUBLIC_STREAM = 0x2AB51C7
-"""Seeds the randomness of public terms. It needs no secret; it must only be unlike the oracle's."""
+_EVALUATION = 0x2AB51C7
+"""Seeds the public term's randomness where the objective is evaluated, so that its values can be compared."""
 
 
 class BestResponse(Protocol):
@@ -63,7 +64,7 @@ class Minimax(Problem):
 
     suffixes: ClassVar[tuple[str, ...]] = ("_x", "_y")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.private_blocks not in (("x", "y"), ("x",)):
             raise ValueError(
                 f"private_blocks = {self.private_blocks!r} must be ('x', 'y') or ('x',). If records meet the maximiser "
@@ -96,11 +97,11 @@ class Minimax(Problem):
         """Return the loss as a function of y alone."""
         return lambda y, record: self.loss(x, y, record)
 
-    def public_gradient(self, params: PyTree, *numbers: jax.Array | int) -> tuple[PyTree, PyTree]:
-        """Return the gradients of the public term in x and y, with randomness of its own for these numbers."""
+    def public_gradient(self, params: PyTree, key: jax.Array) -> tuple[PyTree, PyTree]:
+        """Return the gradients of the public term in x and y, with the randomness of this key."""
         if self.public is None:
             return trees.zeros_like(params)
-        return jax.grad(self._public_value)(params, *numbers)
+        return jax.grad(self._public_value)(params, key)
 
     def project_x(self, x: PyTree) -> PyTree:
         """Return the nearest x that is allowed: post-processing, no record is touched."""
@@ -113,7 +114,11 @@ class Minimax(Problem):
     def objective(self, params: PyTree, data: PyTree) -> jax.Array:
         """Return the exact mean loss on a table plus the public term: not private."""
         losses = jax.lax.map(lambda record: self.record_loss(params, record), data, batch_size=4096)
-        return jnp.mean(losses) + (0.0 if self.public is None else self._public_value(params, 0))
+        return jnp.mean(losses) + (
+            0.0
+            if self.public is None
+            else self._public_value(params, jax.random.fold_in(jax.random.key(_EVALUATION), 0))
+        )
 
     def check_ascent(self, ascent: str) -> None:
         """Refuse a way of moving y that this problem does not offer, naming those that it does."""
@@ -143,7 +148,7 @@ class Minimax(Problem):
     def check(self, params: PyTree, record: PyTree) -> None:
         """Refuse functions whose values have the wrong shape."""
         super().check(params, record)
-        if self.public is not None and jax.eval_shape(self._public_value, params, 0).shape != ():
+        if self.public is not None and jax.eval_shape(self._public_value, params, jax.random.key(0)).shape != ():
             raise ValueError("public(x, y, key) must return one float.")
         if self.best_response is not None:
             mean = jax.eval_shape(self.best_response.statistic, params[0], record)
@@ -151,12 +156,9 @@ class Minimax(Problem):
             if (jax.tree.structure(answer), _shapes(answer)) != (jax.tree.structure(y), _shapes(y)):
                 raise ValueError(f"best_response.solve(mean) returned {answer}, but y is {y}. They must be alike.")
 
-    def _public_value(self, params: PyTree, *numbers: jax.Array | int) -> jax.Array:
+    def _public_value(self, params: PyTree, key: jax.Array) -> jax.Array:
         assert self.public is not None
         x, y = params
-        key = jax.random.key(_PUBLIC_STREAM)
-        for number in numbers:
-            key = jax.random.fold_in(key, number)
         return self.public(x, y, key)
 
 

@@ -9,9 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gossamer.values import listed, outline
-
-PyTree = Any
+from gossamer.base.messages import first_few, outline
+from gossamer.base.trees import PyTree
 
 
 class Problem:
@@ -21,11 +20,6 @@ class Problem:
 
     suffixes: ClassVar[tuple[str, ...]] = ("",)
     """What the names of hyper-parameters and diagnostics of each block of parameters end with."""
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee rests on besides what it always does: sentences for the certificate."""
-        return ()
 
     @property
     def record_loss(self) -> Callable[[PyTree, PyTree], jax.Array]:
@@ -65,7 +59,7 @@ class Problem:
 def _shapes(name: str, tree: PyTree) -> str:
     """Return the shape of every array of a tree, by its name."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return listed([f"{name}{jax.tree_util.keystr(path)}: {outline(leaf)}" for path, leaf in leaves])
+    return first_few([f"{name}{jax.tree_util.keystr(path)}: {outline(leaf)}" for path, leaf in leaves])
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ the maximiser.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.objectives.minimax import Minimax
-
-PyTree = Any
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ of step λ from 0 within the record would give (1 − (1 − λ)^K)·y_i*: 0.999
 the sound form of the game is empirical risk minimisation, its inner loop costs no query, and Φ is the empirical risk.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.objectives.erm import ERM
 from gossamer.objectives.minimax import Minimax
-
-PyTree = Any
 
 
 def _loss(x: PyTree, record: PyTree) -> jax.Array:

@@ -13,15 +13,13 @@ whole by the second only.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.objectives.minimax import Minimax
-
-PyTree = Any
 
 
 def td(value: Callable[[PyTree, PyTree], jax.Array], discount: float, episodes: bool = False) -> Minimax:

@@ -20,17 +20,15 @@ in the same way: not for privacy, since fakes are public, but to compare like wi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gossamer import trees
+from gossamer.base import trees
+from gossamer.base.trees import PyTree
 from gossamer.objectives.minimax import Minimax
 from gossamer.oracle.clipping import clipped_sum
-
-PyTree = Any
 
 
 def wgan(
@@ -60,7 +58,7 @@ def wgan(
         raise ValueError(f"penalty = {penalty!r} must be a finite number of at least 0.")
     if clip is not None and not 0 < clip < float("inf"):
         raise ValueError(f"clip = {clip!r} must be a finite number above 0: the method's clip_x; or None.")
-    public = _Fakes(generator, critic, latent, float(penalty), fakes, clip)
+    public = _Fakes(generator, critic, latent, float(penalty), fakes, clip=clip)
     return Minimax(_Real(critic), public=public, private_blocks=("x",))
 
 

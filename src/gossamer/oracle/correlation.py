@@ -29,17 +29,16 @@ Strategies, both scaled to columns of norm 1 at most:
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
 
-from gossamer._jax_privacy import square_root_coefficients
-from gossamer.schedule import Stream
+from gossamer.base.trees import PyTree
+from gossamer.privacy._jax_privacy import square_root_coefficients
+from gossamer.privacy.sampling import Stream
 
-PyTree = Any
 STRATEGIES = ("factorization", "tree")
 _DRAWN_AT_A_TIME = 1 << 18
 """How many normals of a stream are in memory at a time."""
@@ -74,6 +73,11 @@ def mixture(strategy: str, length: int) -> np.ndarray:
     rounded = _inverse(strategy_matrix(strategy, length)).astype(np.float32)
     grown = max(1.0, _longest_column(_inverse(rounded.astype(np.float64))))
     return rounded * np.float32(grown * (1 + 1e-6))
+
+
+def answer_noise(stream: Stream | None) -> float:
+    """Return the deviation of the noise in the first answer that a query gives in a stream, in units of σ."""
+    return 1.0 if stream is None else float(np.linalg.norm(mixture(stream.strategy, stream.length)[stream.first]))
 
 
 def mixed(stream: Stream, place: jax.Array, draw: Callable[[jax.Array], PyTree], like: PyTree) -> PyTree:

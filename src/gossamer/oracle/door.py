@@ -1,14 +1,15 @@
 """The one door to the data: the private mean query, and the `ask` that methods are handed.
 
-    Q(h, C, q):  draw a sample S of the n records, each with probability q (q = 1: all of them)
-                 answer ( Σ_{i∈S} clip(h(z_i), C) + N(0, (σC)² I) ) / (q n)
+    Q(h, C):  draw a sample S of the n records: all of them, each with probability q, or a block of its own
+              answer ( Σ_{i∈S} clip(h(z_i), C) + N(0, (σC)² I) ) / m,   m the expected size of S
 
 Privacy, once and for all methods. Let the transcript before a query be fixed; h and C are functions of it and of
 public constants. Per-record clipping bounds one record's part of the sum by C, so adding or removing a record moves
 the sum by at most C, replacing one by at most 2C, and after division of sum and noise by C the query is exactly the
-(sampled) Gaussian mechanism with noise multiplier σ, whatever C was. The normaliser q·n is public. The queries of
-a run are an adaptive composition of such mechanisms, whose cost depends on (q, σ) and their number alone; these
-are fixed by the schedule before the run. All else that a method computes is post-processing.
+(sampled) Gaussian mechanism with noise multiplier σ, whatever C was. The normaliser m is public. The queries of
+a run are an adaptive composition of such mechanisms, whose cost depends on their sampling, σ and number alone; these
+are fixed by the schedule before the run. (Blocks of one random partition are disjoint: given the partition, which does
+not depend on any record, a replaced record is in one of them.) All else that a method computes is post-processing.
 
 Joint queries. k blocks with thresholds C_j on the same sample are one such query: block j gets noise σ·w_j·C_j. The
 blocks divided by w_j·C_j make a vector of norm at most (Σ 1/w_j²)^½ ≤ 1 per record.
@@ -26,16 +27,17 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import get_opaque_trace_state
 
-from gossamer.oracle import sampling
+from gossamer.base.trees import PyTree
+from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend, Clip, clip_and_sum
 from gossamer.oracle.correlation import mixed
 from gossamer.oracle.noise import gaussian_like
-from gossamer.oracle.sampling import Sample
+from gossamer.oracle.sampling import Sample, Sampler
 from gossamer.oracle.shards import Shards
 from gossamer.oracle.stored import Store
-from gossamer.schedule import Query, Schedule
+from gossamer.privacy.sampling import Stream
+from gossamer.privacy.schedule import Query, Schedule
 
-PyTree = Any
 Count = jax.Array
 
 
@@ -49,7 +51,7 @@ class Door:
     n: int
     schedule: Schedule
     capacities: tuple[tuple[str, int], ...]
-    """The static size of each Poisson query's samples, on each shard."""
+    """The static size of each sample whose size is random, on each shard."""
     backend: Backend = "auto"
     microbatch: int | None = None
     axes: tuple[str, ...] = ()
@@ -64,13 +66,18 @@ class Door:
         return Shards(self.n, self.axes, self.devices)
 
     def capacity(self, query: Query) -> int:
-        """Return the static size of this query's samples."""
-        return dict(self.capacities)[query.name]
+        """Return the static size of this query's samples; room for all records where none was chosen."""
+        return dict(self.capacities).get(query.name, self.n)
 
     def first_row(self, query: Query) -> int:
         """Return where the disjoint blocks of this query begin: behind those of the queries before it."""
         earlier = self.schedule.queries[: self.schedule.queries.index(query)]
-        return sum(other.count * other.block_rows(self.n) for other in earlier if other.disjoint)
+        return sum(other.count * other.sampling.reserved for other in earlier)
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether blocks are cut in a random order of the rows."""
+        return any(query.sampling.reserved for query in self.schedule)
 
 
 class Secrets(NamedTuple):
@@ -85,25 +92,41 @@ class Secrets(NamedTuple):
     """Rows that count; None: all. A row that does not count is as good as absent from the table."""
 
 
+class Question(NamedTuple):
+    """One query, as it is asked."""
+
+    query: Query
+    number: Count
+    """How often it was asked before."""
+    h: Any
+    """A function of one record."""
+    clip: Clip
+    weights: tuple[float, ...]
+    """The relative noise of each block."""
+
+
 class Oracle:
     """Answers scheduled queries. Everything that reads a record is in this class."""
 
     def __init__(self, door: Door, secrets: Secrets):
         self.door = door
         self._secrets = secrets
+        self._streamed: tuple[str, PyTree] | None = None
 
-    def answer(self, query: Query, index: Count, h: Any, clip: Clip, weights: tuple[float, ...], memory: PyTree):
-        """Answer the `index`-th query of this kind; return it and the oracle's memory (unused here)."""
-        sample_key, noise_key = jax.random.split(self.key(query, index))
+    def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
+        """Answer a question; return the answer and the oracle's memory (unused here)."""
+        query, index, h, clip, weights = asked
+        sample_key, noise_key, spot_key = jax.random.split(self.key(query, index), 3)
         sample = self.sample(query, index, sample_key)
+        sample = sample._replace(spot=jax.random.randint(spot_key, (), 0, sample.mask.shape[0]))
         if self.door.store is not None and sample.rows is not None:
-            coming_key, _ = jax.random.split(self.key(query, index + 1))
+            coming_key, *_ = jax.random.split(self.key(query, index + 1), 3)
             sample = sample._replace(coming=self.sample(query, index + 1, coming_key).rows)
         total = self.clipped_sum(h, sample, clip)
-        if query.stream is None:
+        if (stream := query.sampling.stream) is None:
             noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
         else:
-            noise = self.correlated_noise(query, index, total, clip, weights)
+            noise = self.correlated_noise(asked, stream, total)
         size = self.normaliser(query, sample)
 
         def noisy(value: jax.Array, z: jax.Array) -> jax.Array:
@@ -123,18 +146,17 @@ class Oracle:
 
     def sample(self, query: Query, index: Count, key: jax.Array) -> Sample:
         """Draw the rows of a sample, padded, and the mask of those that count: the part of it on this shard."""
-        shards, present = self.door.shards, self._secrets.present
-        if query.sampling == "full":
-            return Sample(None, jnp.ones(shards.rows, bool) if present is None else present)
-        if query.sampling == "partition":
-            size = query.block_rows(self.door.n)
-            start = self.door.first_row(query) + index * size
-            rows, mask, _ = sampling.block(start, size, self._secrets.order, shards.here(), shards.count)
-        else:
-            # Each shard draws on its own: with one key for all, rows of different shards would come together.
-            key = self.sample_key(key)
-            rows, mask, _ = sampling.poisson(key, shards.rows, query.rate, self.door.capacity(query))
-        return Sample(rows, mask if present is None else mask & present[rows])
+        return query.sampling.draw(
+            Sampler(
+                shards=self.door.shards,
+                order=self._secrets.order,
+                present=self._secrets.present,
+                # Each shard draws on its own: with one key for all, rows of different shards would come together.
+                key=self.sample_key(key),
+                capacity=self.door.capacity(query),
+                first=self.door.first_row(query) + index * query.sampling.reserved,
+            )
+        )
 
     def sample_key(self, key: jax.Array) -> jax.Array:
         """Return the key of this shard's part of a sample."""
@@ -143,13 +165,20 @@ class Oracle:
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
         """Return Σ clip(h(z_i)) over a sample, on all shards."""
         door = self.door
+        locality.check(h, self.record(), door.n)
 
         def total(batch: PyTree, mask: jax.Array) -> PyTree:
-            return clip_and_sum(h, batch, mask, clip, door.backend, door.microbatch)
+            return clip_and_sum(h, batch, mask, clip, door.backend, microbatch=door.microbatch, spot=sample.spot)
 
         if door.store is not None and sample.rows is None:
             return door.shards.add_up(door.store.add_up(total, sample.mask))
         return door.shards.add_up(total(self._batch(sample), sample.mask))
+
+    def record(self) -> PyTree:
+        """Return the shape of one record."""
+        if self.door.store is not None:
+            return self.door.store.record()
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self._secrets.data)
 
     def _batch(self, sample: Sample) -> PyTree:
         """Return the records of a sample."""
@@ -160,7 +189,9 @@ class Oracle:
             return store.sample(rows, rows if sample.coming is None else sample.coming)
         return jax.tree.map(lambda leaf: leaf[rows], data)
 
-    def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]):
+    def noise(
+        self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]
+    ) -> PyTree:
         """Return Gaussian noise in the shape of a sum: σ·C, and σ·w_j·C_j for block j of a joint query."""
         if isinstance(clip, tuple):
             keys = jax.random.split(key, len(clip))
@@ -170,23 +201,33 @@ class Oracle:
             )
         return gaussian_like(key, like, multiplier * clip)
 
-    def correlated_noise(self, query: Query, index: Count, like: PyTree, clip: Clip, weights: tuple[float, ...]):
+    def correlated_noise(self, asked: Question, stream: Stream, like: PyTree) -> PyTree:
         """Return an answer's place in a stream of correlated noise: a fixed mixture of that stream's own draws."""
-        stream, queries = query.stream, self.door.schedule.queries
-        assert stream is not None
+        query, index, _, clip, weights = asked
+        self._check_shapes(query, like)
         number, place = index // stream.share, stream.first + index % stream.share
         # One stream of keys for all queries of the schedule, beside those of `key`.
-        key = jax.random.fold_in(jax.random.fold_in(self._secrets.key, len(queries)), number)
+        key = jax.random.fold_in(jax.random.fold_in(self._secrets.key, len(self.door.schedule.queries)), number)
 
         def draw(j: jax.Array) -> PyTree:
             return self.noise(jax.random.fold_in(key, j), like, self.noise_multiplier(query), clip, weights)
 
         return mixed(stream, place, draw, like)
 
+    def _check_shapes(self, query: Query, like: PyTree) -> None:
+        """Refuse answers of different shapes in one stream: their draws come from the same keys, and would be alike."""
+        shapes = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), like)
+        name, first = self._streamed = self._streamed or (query.name, shapes)
+        if shapes != first:
+            raise ValueError(
+                f"queries {name!r} and {query.name!r} are parts of one stream but answer in different shapes. Ask for "
+                "values of one shape, or schedule them without a stream."
+            )
+
     def normaliser(self, query: Query, sample: Sample) -> Any:
         """Return the public number that sums are divided by; never the realised size of the sample."""
         del sample
-        return float(query.block_rows(self.door.n)) if query.disjoint else query.rate * self.door.n
+        return query.sampling.size(self.door.n)
 
 
 class Ledger(NamedTuple):
@@ -209,12 +250,16 @@ class Ask:
     A query beyond its scheduled count answers NaN, which ends the run. Ask inside control flow by `ask.cond` and
     `ask.loop`, which hand their functions an `ask` of their own. Inside a bare `jax.lax` loop or `jax.vmap` it
     refuses: the ledger would count one query for many, and one noise would serve them all.
+
+    `ask.key` is for public randomness, such as directions of search: a key of this step's own, which varies with the
+    seed and shares nothing with the oracle's. Split it, or fold a number in, for every draw.
     """
 
-    def __init__(self, oracle: Oracle, ledger: Ledger):
+    def __init__(self, oracle: Oracle, ledger: Ledger, key: jax.Array):
         self._oracle = oracle
         self._trace = _current_trace()
         self.ledger = ledger
+        self.key = key
 
     def __call__(self, name: str, h: Callable[[PyTree], PyTree], clip: Clip, weights: tuple[float, ...] = ()) -> PyTree:
         """Return the noisy mean of clip(h(z), clip) over a sample of the records.
@@ -232,10 +277,8 @@ class Ask:
             )
         query = self._oracle.door.schedule[name]
         index = self.ledger.counts[name]
-        threshold = jax.tree.map(_valid_threshold, clip)
-        answer, memory = self._oracle.answer(
-            query, index, h, threshold, _block_weights(clip, weights), self.ledger.memory
-        )
+        asked = Question(query, index, h, jax.tree.map(_valid_threshold, clip), _block_weights(clip, weights))
+        answer, memory = self._oracle.answer(asked, self.ledger.memory)
         # Fail closed: what was not scheduled is not answered.
         answer = jax.tree.map(lambda leaf: jnp.where(index < query.count, leaf, jnp.nan), answer)
         self.ledger = Ledger({**self.ledger.counts, name: index + 1}, memory)
@@ -246,7 +289,7 @@ class Ask:
 
         def branch(function: Callable) -> Callable:
             def run(ledger: Ledger, *operands: PyTree) -> tuple[PyTree, Ledger]:
-                ask = Ask(self._oracle, ledger)
+                ask = Ask(self._oracle, ledger, self.key)
                 return function(ask, *operands), ask.ledger
 
             return run
@@ -259,7 +302,7 @@ class Ask:
 
         def run(i: jax.Array, state: tuple[PyTree, Ledger]) -> tuple[PyTree, Ledger]:
             carry, ledger = state
-            ask = Ask(self._oracle, ledger)
+            ask = Ask(self._oracle, ledger, self.key)
             carry = body(ask, i, carry)
             return carry, ask.ledger
 

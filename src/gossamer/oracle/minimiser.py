@@ -15,8 +15,8 @@ absent, 2G when it is replaced: the two minimisers are at most G/(nλ), or 2G/(n
 *Approximation.* ŵ is at most γ/(nλ) from the minimiser. So one record moves ŵ by at most C = (G + 2γ)/(nλ) when it is
 absent and 2C when it is replaced: with tilt = 0 and spread = σC the answer is a Gaussian query.
 
-*With a tilt.* The exact minimiser w is a perturbed objective (`gossamer.perturbed`). Given w, which fixes b on either
-table, ŵ lies within γ/(nλ) of w on both: at most C' = 2γ/(nλ) apart. So with spread = σ'C' the answer is a
+*With a tilt.* The exact minimiser w is a perturbed objective (`gossamer.privacy.perturbed`). Given w, which fixes b on
+either table, ŵ lies within γ/(nλ) of w on both: at most C' = 2γ/(nλ) apart. So with spread = σ'C' the answer is a
 Gaussian query asked after w was released.
 
 Half of γ is left to the rounding of ∇J in float64. A solver that does not reach γ answers NaN, and the caller
@@ -26,15 +26,15 @@ refuses: this speaks to the owner of the data, like an input check, and is outsi
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.noise import gaussian_like
 
-PyTree = Any
 _TOLERANCE = 1e-8
 """γ/G: the solver's error is this small a part of what one record may do."""
 _MOST_STEPS = 200
@@ -116,7 +116,7 @@ def _perturbed_minimiser(loss: LinearLoss, intercept: bool, data: PyTree, number
         rows = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
     tilt_key, spread_key = jax.random.split(key)
     tilt = gaussian_like(tilt_key, rows[0], numbers.tilt)
-    exact = _minimise(loss, rows, targets, tilt, numbers.ridge, numbers.tolerance)
+    exact = _minimise(loss, rows, targets, tilt=tilt, ridge=numbers.ridge, tolerance=numbers.tolerance)
     noisy = (exact + gaussian_like(spread_key, exact, numbers.spread)).astype(jnp.float32)
     return {"weights": noisy[:-1], "intercept": noisy[-1]} if intercept else {"weights": noisy}
 

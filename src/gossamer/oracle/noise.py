@@ -9,12 +9,11 @@ left with probability 2^-64, and a product of more combinations than float32 has
 This is still floating-point noise, not a discrete mechanism: see docs/threat-model.md.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
-PyTree = Any
+from gossamer.base.trees import PyTree
+
 _TO_UNIT = 2.0**-32
 
 

@@ -7,11 +7,11 @@ structure of a gradient; to the proof they are all just h(z).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
-PyTree = Any
+from gossamer.base.trees import PyTree
+
 Loss = Callable[..., jax.Array]
 
 

@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from gossamer import processes
+from gossamer.base import processes
+from gossamer.base.trees import PyTree
 from gossamer.oracle.shards import Shards, local_rows, spread
 from gossamer.oracle.stored import Store, chunks_of, is_stored
-
-PyTree = Any
 
 
 class Records(NamedTuple):

@@ -12,15 +12,50 @@ thresholds made in float64: no logarithms, the same on every device, and each pr
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.oracle.shards import Shards
+
 _DIGIT_BITS = 8
 _BASE = 1 << _DIGIT_BITS
 _ROOT = 1 << _DIGIT_BITS // 2
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws the part on one shard of a query's samples (`gossamer.privacy.sampling.Sampler`)."""
+
+    shards: Shards
+    order: jax.Array
+    """A random order of the shard's rows, in which blocks are cut."""
+    present: jax.Array | None
+    """Rows that count; None: all."""
+    key: jax.Array
+    capacity: int
+    """The static size of a Poisson sample."""
+    first: jax.Array
+    """Where in the order of the whole table the block begins."""
+
+    def everything(self) -> "Sample":
+        """Return all rows, in their order."""
+        return Sample(None, jnp.ones(self.shards.rows, bool) if self.present is None else self.present)
+
+    def poisson(self, rate: float) -> "Sample":
+        """Return each row with this probability."""
+        return self._of_present(poisson(self.key, self.shards.rows, rate, self.capacity))
+
+    def block(self, rows: int) -> "Sample":
+        """Return the next rows in the order."""
+        return self._of_present(block(self.first, rows, self.order, self.shards.here(), self.shards.count))
+
+    def _of_present(self, sample: "Sample") -> "Sample":
+        present = self.present
+        return sample if present is None else sample._replace(mask=sample.mask & present[sample.rows])
 
 
 class Sample(NamedTuple):
@@ -31,12 +66,14 @@ class Sample(NamedTuple):
     mask: jax.Array
     coming: jax.Array | None = None
     """For a table on disk: the rows of the next sample of this kind, to be read ahead."""
+    spot: jax.Array | int = 0
+    """The place in the sample of the record whose contribution is measured."""
 
 
 def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
     """Draw each of n rows with probability `rate`; at most `capacity` of them, the first in row order.
 
-    Truncation is part of the certificate: `gossamer.accounting.capacities` chooses a capacity that is outgrown
+    Truncation is part of the certificate: `gossamer.privacy.accounting.capacities` chooses a capacity that is outgrown
     with negligible probability and charges that probability to δ.
     """
     tables = _digit_tables(n, rate)

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-PyTree = Any
+from gossamer.base.trees import PyTree
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle.shards import Shards
 
-PyTree = Any
 CHUNK_BYTES = 4 << 20
 SMALL_BYTES = 64 << 20
 """An array up to this size, such as the labels of ten million records, is held in memory after all."""

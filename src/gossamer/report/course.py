@@ -5,32 +5,28 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gossamer.certificate import Certificate
+from gossamer.privacy.certificate import Certificate
+from gossamer.privacy.facts import Bought
+from gossamer.privacy.schedule import Query, Schedule
 from gossamer.report.figures import Axis, Line, chart, tame
 from gossamer.report.markup import Markup, element, number, percent
-from gossamer.report.parts import bullets, paragraphs, remark, section, table
-from gossamer.schedule import Query, Schedule
+from gossamer.report.parts import paragraphs, remark, section, table
 
-_SAMPLING = {"full": "all rows", "poisson": "each row by chance", "partition": "a block of its own"}
 _MANY = 100
 """With twice as many steps the noise hides the course."""
-_BOUGHT = ("share of positives", "shares of groups")
-"""What `gossamer.learn` may buy before it trains. It has these names itself, but needs JAX, and a report does not."""
-_PART = percent(0.05, 0)
-"""What it pays, of ε and of δ."""
 _CURVES = {"gradient_norm": "Norm of the gradient estimate", "dual": "Dual variable"}
 
 
 def queries(certificate: Certificate, exact: bool) -> Markup:
     """List what was asked of the data; `exact` says that something was answered without noise."""
     schedule = list(certificate.schedule)
-    shares = _shares(certificate.schedule)
+    shares = _shares(certificate)
     noisy = any(query.noise_multiplier for query in schedule)
     noise = ", plus Gaussian noise of deviation σ·C in every coordinate" if noisy else ""
     facts = {
         "Times": [number(query.count) for query in schedule],
-        "Sample": [_SAMPLING[query.sampling] for query in schedule],
-        "Rate": [number(query.rate, 3) for query in schedule],
+        "Sample": [str(query.sampling) for query in schedule],
+        "Rate": [number(query.sampling.size(certificate.n) / certificate.n, 3) for query in schedule],
         "Clip C": [query.clip for query in schedule],
         "Noise multiplier σ": [number(query.noise_multiplier) for query in schedule],
         "Noise of an answer": [_deviation(query, certificate.n) for query in schedule],
@@ -39,8 +35,8 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
     return section(
         "What was asked of the data",
         paragraphs(
-            "The records were used by these queries alone. An answer is the sum, over a sample, of one vector per "
-            f"record, each shortened to length C{noise}, all divided by rate·n.",
+            "These queries are the only use that was made of the records. An answer is the sum, over a sample, of one "
+            f"vector per record, each shortened to length C{noise}, all divided by rate·n.",
         ),
         element("p", "Where σ is 0 no noise was added: the answer is exact, and NOT private.", class_="bad")
         if exact
@@ -50,44 +46,45 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
             ("Query", *(query.name for query in schedule)),
             [(fact, *values) for fact, values in facts.items()],
         ),
-        bullets(note for query in schedule for note in _notes(query)),
         remark(
-            "All that is scheduled counts as spent, whether or not it was asked. The noise of an answer, σ·C/(rate·n), "
-            "is given where C is one number. Shares of cost are to leading order, times·rate²/σ²; blocks without a "
-            "common row are paid for once, by the least noisy."
+            "Everything that is scheduled counts as spent, whether or not it was asked. The noise of an answer, "
+            "σ·C/(rate·n), is given where C is one number. Shares of cost are approximate: times·rate²/σ². Blocks that "
+            "have no row in common cost as much as the least noisy of them alone, because each row is in one block."
         ),
         *(
             remark(
-                f"The answer “{name}” was bought before the training, with {_PART} of ε and δ. The other shares of "
-                "cost are parts of what it left."
+                f"The answer “{bought.name}” was bought before the training, with {_part(bought, certificate)}. The "
+                "other queries share what was left."
             )
-            for name in bought(certificate.schedule)
+            for bought in certificate.purchases
             if not exact
         ),
     )
 
 
-def bought(schedule: Schedule) -> list[str]:
-    """Return the names of the queries that were paid for apart, before the training."""
-    return [query.name for query in schedule if query.name in _BOUGHT]
+def _part(bought: Bought, certificate: Certificate) -> str:
+    """Return which part of the budget a purchase had."""
+    shares = [percent(bought.epsilon / certificate.epsilon, 0), percent(bought.delta / certificate.delta, 0)]
+    return f"{shares[0]} of ε and δ" if shares[0] == shares[1] else f"{shares[0]} of ε and {shares[1]} of δ"
 
 
-def _shares(schedule: Schedule) -> dict[str, str]:
+def _shares(certificate: Certificate) -> dict[str, str]:
     """Return each query's part of Σ c q²/σ²; of disjoint blocks, which cost one Gaussian, the least noisy pays.
 
     What was bought apart has its own part of the budget. Without noise there are no shares.
     """
+    schedule, bought = certificate.schedule, {each.name: each for each in certificate.purchases}
     if not all(query.noise_multiplier for query in schedule):
         return {}
-    paid = [query for query in schedule if query.name not in _BOUGHT]
-    noise = {query.name: query.noise_multiplier or 0.0 for query in paid}
-    payer = min((query.name for query in paid if query.disjoint), key=lambda name: noise[name], default=None)
-    met = {q.name: float(q.name == payer) if q.disjoint else q.count * q.rate**2 for q in paid}
-    least = min(noise.values(), default=1.0)
-    costs = {name: met[name] * (least / noise[name]) ** 2 for name in noise}
+    paid = Schedule(tuple(query for query in schedule if query.name not in bought))
+    met = {query.name: query.cost() for query in paid.at_worst()}
+    least = min((cost.noise_multiplier for cost in met.values()), default=1.0)
+    costs = {query.name: 0.0 for query in paid} | {
+        name: cost.count * cost.rate**2 * (least / cost.noise_multiplier) ** 2 for name, cost in met.items()
+    }
     total = math.fsum(costs.values())
     shares = {name: cost / total for name, cost in costs.items()} if total else {}
-    return {name: f"{_PART} of ε and δ" for name in bought(schedule)} | {
+    return {name: _part(each, certificate) for name, each in bought.items()} | {
         name: f"below {percent(0.01, 0)}" if 0 < share < 0.005 else percent(share, 0) for name, share in shares.items()
     }
 
@@ -97,20 +94,7 @@ def _deviation(query: Query, n: int) -> str:
         threshold = float(query.clip)
     except ValueError:  # a rule in words
         return "not one number"
-    divisor = query.block_rows(n) if query.disjoint else query.rate * n
-    return number((query.noise_multiplier or 0.0) * threshold / max(divisor, 1), 3)
-
-
-def _notes(query: Query) -> list[str]:
-    notes = []
-    if query.jacobian is not None:
-        notes.append(
-            f"{query.name}: a perturbed objective, whose Jacobian costs {number(query.jacobian)} of ε besides."
-        )
-    if query.stream is not None:
-        length, strategy = number(query.stream.length), query.stream.strategy
-        notes.append(f"{query.name}: noise is correlated within streams of {length} answers ({strategy}).")
-    return notes
+    return number((query.noise_multiplier or 0.0) * threshold / max(query.sampling.size(n), 1), 3)
 
 
 def training(history: Mapping[str, np.ndarray], exact: bool) -> Markup:
@@ -157,7 +141,7 @@ def _curve(key: str, title: str, steps: np.ndarray, values: np.ndarray) -> Marku
         finding += f" The strong line is the median of {number(every)} steps at a time."
         lines = [Line("each step", steps, values, "faint"), Line("median", *_medians(steps, values, every), "main")]
     x, y = Axis.around("step", steps, log=False), Axis.around(title, values)
-    picture = chart(key, title, finding, x, y, lines)
+    picture = chart(key, title, finding, x, y, lines=lines)
     return element("figure", picture, element("figcaption", finding))
 
 

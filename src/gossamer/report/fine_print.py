@@ -2,21 +2,21 @@
 
 import math
 
-from gossamer.certificate import Certificate
+from gossamer.privacy import wording
+from gossamer.privacy.certificate import Certificate
 from gossamer.report import citing
 from gossamer.report.judging import Judgement
 from gossamer.report.markup import Markup, element, join, number
 from gossamer.report.parts import bullets, paragraphs, section, table
 
 
-def assumptions(certificate: Certificate, judgement: Judgement) -> Markup:
+def grounds(certificate: Certificate, judgement: Judgement) -> Markup:
     """List what must be true for the promise to hold, and before it what is not."""
-    plain = [sentence for sentence in certificate.assumptions if sentence not in judgement.reservations]
     return section(
         "Assumptions and warnings",
         bullets(judgement.faults, "bad"),
-        bullets(judgement.reservations, "warn"),
-        bullets([*plain, f"Randomness: {certificate.seed}."]),
+        bullets([*judgement.unmet, *judgement.reservations], "warn"),
+        bullets([*wording.conditions(certificate), f"Randomness, as stated: {certificate.seed}."]),
     )
 
 
@@ -27,7 +27,7 @@ def recomputation(certificate: Certificate, judgement: Judgement) -> Markup:
         ("ε on the certificate", number(certificate.epsilon)),
         ("ε recomputed", number(found.epsilon)),
         ("at δ", number(certificate.delta)),
-        ("of δ, for samples cut at a fixed size", number(certificate.truncation_delta)),
+        ("of which for samples cut at a fixed size", number(certificate.truncation_delta)),
         ("Accountant", found.accountant),
         ("Outcome", _outcome(certificate, judgement)),
     ]
@@ -36,7 +36,8 @@ def recomputation(certificate: Certificate, judgement: Judgement) -> Markup:
         paragraphs(
             join(
                 [
-                    "When this page was written, ε was computed again from the queries above. Anybody can do so: ",
+                    "When this page was written, the promise was computed again from the queries above. "
+                    "Anyone can do the same: ",
                     element("code", "gossamer verify certificate.json"),
                 ]
             )
@@ -57,7 +58,8 @@ def _outcome(certificate: Certificate, judgement: Judgement) -> str | Markup:
 
 def versions(certificate: Certificate) -> Markup:
     """List the software that made the run."""
-    return section("Versions", table("Versions", ("Software", "Version"), list(certificate.versions.items())))
+    told = paragraphs("As the certificate states them. Nothing on this page depends on them.")
+    return section("Versions", told, table("Versions", ("Software", "Version"), list(certificate.versions.items())))
 
 
 def citation(certificate: Certificate) -> Markup:

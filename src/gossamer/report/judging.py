@@ -2,18 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gossamer import tradeoff
-from gossamer.budget import Budget
-from gossamer.certificate import Certificate, Verification
+from gossamer.privacy import tradeoff, wording
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.certificate import Certificate, Verification
+from gossamer.privacy.tradeoff import TradeOff
 from gossamer.report.markup import at_most, equation
-from gossamer.tradeoff import TradeOff
 
-_ENTROPY = "entropy of the operating system"
-_NOT_MET = "NOT MET"
-_RESERVED = (_NOT_MET, "Non-private diagnostics")
+_UNCONFIRMED = "NOT MET: what is marked below as read from the data is outside this guarantee."
 WEAK = 0.9
 """A promise is weak that lets an attacker be right so often."""
 _BEYOND = (ArithmeticError, LookupError, MemoryError, ValueError)
@@ -31,19 +29,16 @@ class Judgement:
     """What all that was asked allows: no more than that if the certificate holds; if not, what ε as recomputed does."""
     faults: tuple[str, ...]
     """Why the promise is worth nothing."""
+    unmet: tuple[str, ...]
+    """The assumptions that are known to be false."""
     reservations: tuple[str, ...]
-    """What it does not cover, or why it is weak."""
+    """What else the promise does not cover, or why it is weak."""
     exact: bool
     """Whether something was answered without noise."""
 
-    @property
-    def unmet(self) -> tuple[str, ...]:
-        """The assumptions that are not met, one sentence each."""
-        return tuple(sentence for sentence in self.reservations if sentence.startswith(_NOT_MET))
 
-
-def judge(certificate: Certificate, leaks: Iterable[str]) -> Judgement:
-    """Recompute a certificate and weigh it, with what the data's schema says about leaks."""
+def judge(certificate: Certificate, unconfirmed: bool) -> Judgement:
+    """Recompute a certificate and weigh it; `unconfirmed`: the schema has bounds that were read from the records."""
     budget = Budget(certificate.epsilon, certificate.delta, certificate.neighbors)
     verification = _verify(certificate)
     scheduled = _scheduled(certificate, budget, verification)
@@ -52,7 +47,8 @@ def judge(certificate: Certificate, leaks: Iterable[str]) -> Judgement:
         tradeoff.certified(budget),
         scheduled,
         tuple(_faults(certificate, budget, verification)),
-        tuple(_reservations(certificate, budget, scheduled, leaks)),
+        wording.unmet(certificate) or ((_UNCONFIRMED,) if unconfirmed else ()),
+        reservations=tuple(_reservations(certificate, budget, scheduled)),
         exact=not all(query.noise_multiplier for query in certificate.schedule),
     )
 
@@ -61,7 +57,8 @@ def _verify(certificate: Certificate) -> Verification:
     try:
         return certificate.verify()
     except _BEYOND:
-        return Verification(False, math.inf, "no accountant: the schedule is beyond all of them")
+        told = "the schedule is beyond every accountant"
+        return Verification(math.inf, f"none: {told}", (told,))
 
 
 def _scheduled(certificate: Certificate, budget: Budget, verification: Verification) -> TradeOff:
@@ -75,33 +72,28 @@ def _scheduled(certificate: Certificate, budget: Budget, verification: Verificat
         return certified
 
 
-def _faults(certificate: Certificate, budget: Budget, verification: Verification) -> Iterable[str]:
+def _faults(certificate: Certificate, budget: Budget, verification: Verification) -> Iterator[str]:
     if not budget.is_private:
         yield "ε is infinite: NO PRIVACY is promised. No noise was added, and the model may reveal its records."
-    if not verification:
+    yield from (f"The certificate DOES NOT HOLD: {told}." for told in verification.wrong)
+    if certificate.reproducible:
         yield (
-            f"The certificate DOES NOT HOLD: it states {equation('ε', certificate.epsilon)}, and what was asked of "
-            f"the data costs {equation('ε', verification.epsilon)}."
-        )
-    if certificate.seed != _ENTROPY:
-        yield (
-            f"The randomness is {certificate.seed}. Whoever knows or guesses the seed can subtract the noise: this run "
-            "is fit for tests only."
+            "The noise was drawn from a fixed seed. Anyone who knows or guesses the seed can subtract the noise: this "
+            "run is for tests only."
         )
 
 
-def _reservations(certificate: Certificate, budget: Budget, scheduled: TradeOff, leaks: Iterable[str]) -> Iterable[str]:
-    sentences = [sentence for sentence in certificate.assumptions if sentence.startswith(_RESERVED)]
-    yield from dict.fromkeys([*sentences, *leaks])
+def _reservations(certificate: Certificate, budget: Budget, scheduled: TradeOff) -> Iterator[str]:
+    yield from wording.reservations(certificate)
     if not budget.is_private:
         return
     if certificate.delta * certificate.n >= 1:
         yield (
-            f"{equation('δ', certificate.delta)} is not below {equation('1/n', 1 / certificate.n)}: giving away one "
-            "random record would keep this promise."
+            f"{equation('δ', certificate.delta)} is not below {equation('1/n', 1 / certificate.n)}: publishing one "
+            "random record in the clear would not break this promise."
         )
     if scheduled.even_odds() >= WEAK:
         yield (
-            "The promise is weak: someone who wavers between two possibilities for one person may be right "
+            "The promise is weak: someone who has to choose between two possible records of one person may be right "
             f"{at_most(scheduled.even_odds())} of the time. A smaller ε protects better."
         )

@@ -75,7 +75,7 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
 
 
-def shown(value: Any, depth: int = 2) -> str:
+def written(value: Any, depth: int = 2) -> str:
     """Return a value of JSON as people write it, numbers in full; long lists and deep ones are cut short."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
@@ -84,9 +84,9 @@ def shown(value: Any, depth: int = 2) -> str:
     if depth == 0:
         return "…"
     parts = (
-        [shown(v, depth - 1) for v in value]
+        [written(v, depth - 1) for v in value]
         if isinstance(value, list)
-        else [f"{k} = {shown(v, depth - 1)}" for k, v in value.items()]
+        else [f"{k} = {written(v, depth - 1)}" for k, v in value.items()]
     )
     more = len(parts) - _MOST_PARTS
     return ", ".join(parts[:_MOST_PARTS]) + (f" and {number(more)} more" if more > 0 else "")

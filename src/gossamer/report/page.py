@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.certificate import Certificate
-from gossamer.report import course, fine_print, promise, schema, settings
+from gossamer.learn._objectives import OBJECTIVES
+from gossamer.privacy.certificate import Certificate
+from gossamer.report import columns, course, fine_print, promise, settings
 from gossamer.report.judging import Judgement, judge
 from gossamer.report.markup import Markup, at_most, element, equation, number
 from gossamer.report.parts import bullets
@@ -20,18 +21,12 @@ from gossamer.report.style import CSS
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PRIVATE = (
-    "Nothing on this page was computed from the records but through the private answers listed above, and what is "
+    "Everything on this page was computed from the private answers listed above and from public facts, except what is "
     "marked NOT MET or as a leak."
 )
 _EXACT = "This page shows what was computed from the records without noise: keep it as safe as they are."
 _MOST_UNMET = 3
 """More of them would fill a phone; they are counted instead, and listed further below."""
-_OBJECTIVES = {
-    "logistic": "Logistic regression",
-    "auc": "A classifier trained for the AUC",
-    "dro": "A classifier trained for the worst case",
-    "worst-group": "A classifier trained for the worst group",
-}
 
 
 def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline: Mapping[str, Any]) -> str:
@@ -42,7 +37,7 @@ def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline
       history: public values, one per step.
       pipeline: the parsed pipeline.json: objective, target, schema and model.
     """
-    judgement = judge(certificate, schema.leaks(pipeline, certificate.assumptions))
+    judgement = judge(certificate, columns.unconfirmed(pipeline))
     body = element(
         "main",
         _header(certificate, pipeline),
@@ -53,8 +48,8 @@ def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline
         course.queries(certificate, judgement.exact),
         course.training(history, judgement.exact),
         settings.settings(certificate, judgement, pipeline),
-        schema.data(pipeline),
-        fine_print.assumptions(certificate, judgement),
+        columns.data(pipeline),
+        fine_print.grounds(certificate, judgement),
         fine_print.recomputation(certificate, judgement),
         fine_print.versions(certificate),
         fine_print.citation(certificate),
@@ -74,7 +69,8 @@ def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline
 def _header(certificate: Certificate, pipeline: Mapping[str, Any]) -> Markup:
     objective = str(pipeline.get("objective", "A model"))
     target = pipeline.get("target")
-    what: list[Any] = [_OBJECTIVES.get(objective, objective)]
+    title = OBJECTIVES[objective].title if objective in OBJECTIVES else objective
+    what: list[Any] = [title[:1].upper() + title[1:]]
     if target is not None:
         what += [" for ", element("span", target, class_="name")]
     what.append(f", trained by {certificate.method} on {number(certificate.n)} records.")
@@ -89,13 +85,13 @@ def _header(certificate: Certificate, pipeline: Mapping[str, Any]) -> Markup:
 def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
     promised = (
         f"Differential privacy with {equation('ε', certificate.epsilon)} and {equation('δ', certificate.delta)}. "
-        f"Recomputed from all that was asked of the data: {equation('ε', judgement.verification.epsilon)}."
+        f"Recomputed from everything that was asked of the data: {equation('ε', judgement.verification.epsilon)}."
     )
     if not math.isfinite(certificate.epsilon):
         level, headline = "broken", "✕ No privacy is promised"
     elif judgement.faults:
-        level, headline = "broken", "✕ This promise is not to be relied on"
-    elif judgement.reservations:
+        level, headline = "broken", "✕ Do not rely on this promise"
+    elif judgement.unmet or judgement.reservations:
         level, headline = "reserved", "! The promise holds, with reservations"
     else:
         level, headline = "holds", "✓ The promise holds"
@@ -111,13 +107,10 @@ def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
 def _brief(judgement: Judgement) -> Iterable[str]:
     """Return the reservations; many assumptions that are not met are counted."""
     unmet = judgement.unmet
-    if len(unmet) <= _MOST_UNMET:
-        return judgement.reservations
-    counted = (
-        f"{len(unmet)} assumptions are NOT MET: the promise does not cover what they are about. “Assumptions and "
-        "warnings” lists them."
-    )
-    return [counted, *(sentence for sentence in judgement.reservations if sentence not in unmet)]
+    if len(unmet) > _MOST_UNMET:
+        counted = f"{len(unmet)} assumptions are NOT MET: the promise does not cover what they are about."
+        unmet = (f"{counted} “Assumptions and warnings” lists them.",)
+    return [*unmet, *judgement.reservations]
 
 
 def _key_figures(certificate: Certificate, judgement: Judgement) -> Markup:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from gossamer.certificate import Certificate
+from gossamer.privacy.certificate import Certificate
 from gossamer.report.figures import Axis, Line, chart
 from gossamer.report.judging import WEAK, Judgement
 from gossamer.report.markup import Markup, at_most, element, equation, number, percent, rounded_up
@@ -15,9 +15,9 @@ _ALARMS = (0.001, 0.01, _ALARM, 0.2)
 _LARGEST_EXPONENT = 700
 """Beyond it e to the power of ε is no number of float64."""
 _NOT_PROMISED = (
-    "What is true of people in general may be learned: that is what the model is for.",
+    "The model may learn what is true of people in general: that is what it is for.",
     "A person with several rows is protected less than a person with one.",
-    "Another run on the same table is another promise: their costs add up.",
+    "Another run on the same table is another promise, and the costs of the two add up.",
 )
 _NEIGHBORS = {
     "replace_one": "For all tables D and D′ of n records that differ in one of them,",
@@ -30,7 +30,7 @@ def promise(certificate: Certificate, judgement: Judgement) -> Markup:
     title = "What was promised"
     if not math.isfinite(certificate.epsilon):
         return section(title, paragraphs("Nothing: ε is infinite, and no noise was added."))
-    doubt = "What follows is what the certificate claims. It is not to be relied on, for the reasons given above."
+    doubt = "What follows is what the certificate claims. Do not rely on it, for the reasons given above."
     return section(
         title,
         element("p", doubt, class_="bad") if judgement.faults else "",
@@ -73,14 +73,14 @@ def _plain_words(certificate: Certificate, judgement: Judgement) -> tuple[str, s
         f"The table has {number(certificate.n)} rows, and each row is one person’s record. Take any one of them. "
         "Everything that was published about this run, the model and this report included, would have come out with "
         f"{likeness} probability if that record had {change}. No outcome is more than about {growth} times as likely "
-        f"in one case as in the other, but for an allowance of {number(certificate.delta, 3)}: the first number is e "
-        "to the power of ε, the second is δ.",
+        f"in one case as in the other, apart from an allowance of {number(certificate.delta, 3)}. The first number is "
+        "e to the power of ε, the second is δ.",
         "What this means against the strongest attacker: someone who knows every other row, knows how the model was "
         f"trained, {suspicion}, and sees the model, guesses right at most "
         f"{at_most(judgement.scheduled.even_odds())} of the time. Tossing a coin, they would be right half the time.",
-        f"If they want to be wrong in at most {percent(_ALARM, 0)} of the cases in which their suspicion is false, "
-        f"they are right in at most {at_most(judgement.scheduled.found(_ALARM))} of those in which it is true. Blind "
-        f"guessing manages {percent(_ALARM, 0)}.",
+        f"Suppose they accept a false alarm in {percent(_ALARM, 0)} of the cases in which their suspicion is wrong. "
+        f"Then they recognise at most {at_most(judgement.scheduled.found(_ALARM))} of the cases in which it is right. "
+        f"Blind guessing recognises {percent(_ALARM, 0)}.",
     )
 
 
@@ -102,8 +102,8 @@ def attacker(certificate: Certificate, judgement: Judgement) -> Markup:
     headers = ("False alarms", "Limit by all that was asked", "Limit by ε and δ alone", "Blind guessing")
     how = "their privacy loss distribution" if judgement.verification else "ε as recomputed"
     caption = (
-        "No attacker, whatever they know and however they compute, gets above the solid line. It follows from all "
-        f"queries below, by {how}; the dashed line from ε and δ alone."
+        "No attacker, whatever they know and however they compute, gets above the solid line. It follows from the "
+        f"queries below, by {how}. The dashed line follows from ε and δ alone."
     )
     areas = [f"{rounded_up(curve.auc(), 3):.3f}" for curve in (scheduled, certified)]
     return section(
@@ -131,7 +131,7 @@ def _curves(judgement: Judgement) -> Markup:
         " ".join([*findings, "Blind guessing recognises as large a share as it raises false alarms."]),
         Axis("false alarms", 0.0, 1.0, percent=True),
         Axis("truth recognised, at most", 0.0, 1.0, percent=True),
-        [
+        lines=[
             Line("blind guessing", alpha, alpha, "chance"),
             Line("limit by ε and δ alone", alpha, 1 - certified.missed(alpha), "other"),
             Line("limit by all that was asked", alpha, 1 - scheduled.missed(alpha), "main"),

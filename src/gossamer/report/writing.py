@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossamer import atomic
-from gossamer.certificate import Certificate
+from gossamer.base import atomic
+from gossamer.privacy.certificate import Certificate
 from gossamer.report.page import render
 
 _T = TypeVar("_T")

@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import audit, methods
-from gossamer._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.learn._buying import training_budget
-from gossamer.learn._common import Task
-from gossamer.models import CrossEntropy
+from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
+from gossamer.runs.fitting import records_of
 from gossamer.runs.folder import Run
 from gossamer.runs.synthetic import synthetic_table
 from gossamer.tables.table import Table
 
 if TYPE_CHECKING:
-    from gossamer.certificate import Certificate
+    from gossamer.privacy.certificate import Certificate
 
 _FEW, _MANY = 200, 1000
 """Records of an attacked table: few for a network, which takes more memory for each."""
@@ -31,24 +31,24 @@ _SIZES = ("batch_size", "refresh_batch_size", "difference_batch_size")
 def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0) -> audit.EmpiricalEpsilon:
     """Tell runs with one hostile record from runs with its opposite, or without it; return the bound on ε that proves.
 
-    Its row is as long as rows can be, and its opposite has another label, and another group if there are groups: while
+    Its row is as long as rows can be, and its opposite has another target, and another group if there are groups: while
     the model is undecided the two gradients point in opposite directions, and both are as long as clipping allows.
     """
-    n = min(certificate.n, _FEW if run.recipe.hidden else _MANY)
-    task = _posed(run, synthetic_table(run.schema, n, seed), _method(certificate, n), certificate, seed)
-    rows, labels, *groups = task.data
+    n = min(certificate.n, _FEW if len(getattr(run.model, "layers_", ())) > 1 else _MANY)
+    _, task = _posed(run, synthetic_table(run.schema, n, seed), certificate, n, seed)
+    rows, targets, *groups = task.data
     longest = np.full(rows.shape[1], 1 / math.sqrt(rows.shape[1]), rows.dtype)
-    canary, opposite = ((longest, *(end(column) for column in (labels, *groups))) for end in (np.max, np.min))
+    canary, opposite = ((longest, *(end(column) for column in (targets, *groups))) for end in (np.max, np.min))
     for column, value in zip(task.data, canary, strict=True):
         column[0] = value
     budget = training_budget(certificate)
     return audit.empirical_epsilon(
         task.problem,
         task.data,
-        0,
-        opposite if budget.neighbors == "replace_one" else None,
-        task.method,
-        budget,
+        row=0,
+        record=opposite if budget.neighbors == "replace_one" else None,
+        method=task.method,
+        budget=budget,
         init=task.init,
         runs=runs,
         seed=seed,
@@ -74,9 +74,9 @@ def attack_members(
     """
     pool = synthetic_table(run.schema, 2 * min(certificate.n, _FEW), seed) if table is None else table
     n = min(certificate.n, pool.n // 2, _MANY)
-    task = _posed(run, pool, _method(certificate, n), certificate, seed)
+    estimator, task = _posed(run, pool, certificate, n, seed)
     chosen = np.random.default_rng(seed).permutation(pool.n)[: 2 * n]
-    loss = _loss(run.recipe.objective, task)
+    loss = estimator.record_loss(task)
     return audit.membership_inference(
         task.problem,
         tuple(column[chosen] for column in task.data),
@@ -103,26 +103,14 @@ def _method(certificate: "Certificate", n: int) -> methods.Method:
         raise ValueError(f"the certificate's configuration does not fit its method: {error}.") from None
 
 
-def _posed(run: Run, table: Table, method: methods.Method, certificate: "Certificate", seed: int) -> Task:
-    """Return what the run's estimator would have solved on this table."""
-    # The share of positives was private when it was bought, so it may be used again. Bought shares of groups are not
-    # stored: they are all alike here, as they are in a table that is drawn from the schema.
-    bought = {"positive_share": run.model.positive_share_} if run.recipe.objective == "auc" else {}
+def _posed(run: Run, table: Table, certificate: "Certificate", n: int, seed: int) -> tuple[PrivateEstimator, Task]:
+    """Return the run's estimator, and what it would have solved on this table by the method for n records."""
+    # What was bought was private then, so it may be used again if the model keeps it: the share of positives. Bought
+    # shares of groups are not stored: they are all alike here, as they are in a table that is drawn from the schema.
+    record = run.recipe.record
+    kept = record.buys is not None and f"{record.buys}_" in record.keeps
+    bought: dict[str, Any] = {f"{record.buys}": getattr(run.model, f"{record.buys}_")} if kept else {}
     estimator = run.recipe.estimator(
-        run.schema, training_budget(certificate), method=method, random_state=seed, **bought
+        run.schema, training_budget(certificate), method=_method(certificate, n), random_state=seed, **bought
     )
-    groups = (run.schema.group_of(table),) if run.recipe.grouped else ()
-    return estimator.pose(run.schema.encode(table), run.schema.class_codes(table), *groups)
-
-
-def _loss(objective: str, task: Task) -> Any:
-    """Return the loss of a record under trained parameters, for which exp(−loss) is the probability of its label."""
-    if objective == "logistic":
-        return task.problem.loss
-    entropy = CrossEntropy()
-    layers = {
-        "auc": lambda params: params[0]["model"],
-        "dro": lambda params: params,
-        "worst-group": lambda params: params[0],
-    }[objective]
-    return lambda params, record: entropy(layers(params), record[:2])
+    return estimator, estimator.pose(*records_of(table, run.schema, run.recipe))

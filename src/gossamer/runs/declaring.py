@@ -1,9 +1,10 @@
 """Where a run's records come from, and what is public about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossamer.learn._objectives import Objective
 from gossamer.runs import demo
 from gossamer.tables.flags import schema_from_flags
 from gossamer.tables.schema import Schema
@@ -15,27 +16,36 @@ def gather(
     read: Callable[[Path], Table],
     table: Path | None,
     test: Path | None,
-    schema: Path | None,
-    target: str | None,
-    group: str | None,
-    flags: dict[str, Any],
+    objective: Objective,
+    declared: Mapping[str, Any],
 ) -> tuple[Table, Table | None, Schema]:
-    """Return the records, the held-out ones if any, and what is public about them: the demo's if there is no table."""
+    """Return the records, the held-out ones if any, and what is public about them: the demo's if there is no table.
+
+    `declared` is what flags say about the table, by their names.
+    """
     if table is not None:
         records = read(table)
-        return records, None if test is None else read(test), declare(records, schema, target, group, flags)
-    if any((test, schema, target, group, *flags.values())):
+        return records, None if test is None else read(test), declare(records, objective, **declared)
+    if test is not None or any(declared.values()):
         raise ValueError("TABLE is missing: options about columns need one. Without any, a public table is the demo.")
-    return demo.breast_cancer()
+    return demo.breast_cancer() if objective.target == "classes" else demo.diabetes()
 
 
-def declare(table: Table, schema: Path | None, target: str | None, group: str | None, flags: dict[str, Any]) -> Schema:
+def declare(
+    table: Table,
+    objective: Objective,
+    *,
+    schema: Path | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    **flags: Any,
+) -> Schema:
     """Return the schema of a file, or as flags declare it; what they leave out is drafted from the data, and leaks."""
     given = {name: value for name, value in flags.items() if value}
     if schema is None:
         if target is None:
             raise ValueError("--target is missing: name the column to predict.")
-        return schema_from_flags(table, target, group=group, **given)
+        return schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
     read = read_schema(schema)
     if read.group is None and (group is not None or "groups" in given):
         raise ValueError(

@@ -13,19 +13,20 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gossamer.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
+from gossamer.base.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
+from gossamer.base.leak import Leak
+from gossamer.base.messages import first_few
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
-from gossamer.tables.wording import shown_list
 
 if TYPE_CHECKING:
-    from gossamer.budget import Budget, Neighbors
-    from gossamer.checkpoints import Checkpoints
+    from gossamer.engine.checkpoints import Checkpoints
+    from gossamer.privacy.budget import Budget, Neighbors
 
 CHECKPOINT = "checkpoint"
 """Where a run saves itself, inside its folder. It holds the key of the noise, and is removed when the run is done."""
@@ -36,23 +37,23 @@ _ROOM = 1 << 20
 FEWEST_ROWS = 10
 """Noise that hides one of fewer people hides all of them."""
 _WEAK_DELTA = 1e-2
-"""A promise that may fail once in a hundred times is worth a warning to whoever did not ask for it."""
+"""A promise that may fail once in a hundred times is worth a warning to those who did not ask for it."""
 
 
 def promise(table: Table, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
     """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak."""
-    from gossamer.budget import Budget
+    from gossamer.privacy.budget import Budget
 
     if table.n < FEWEST_ROWS:
         raise ValueError(
-            f"{table.source} has {table.n} row{'s' * (table.n > 1)}, and at least {FEWEST_ROWS} are needed: noise "
+            f"{table.source} has {table.n} row{'s' * (table.n > 1)}, and at least {FEWEST_ROWS} are needed. The noise "
             "that hides one of so few people leaves nothing to learn."
         )
     budget = Budget(epsilon, table.n**-1.1 if delta is None else delta, neighbors)
     if delta is None and budget.is_private and budget.delta > _WEAK_DELTA:
         warnings.warn(
-            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {table.n}, is weak: about so probably the promise "
-            "may fail altogether. Choose one yourself, such as --delta 1e-5.",
+            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {table.n}, is weak: that is about the "
+            "probability that the promise fails altogether. Choose a smaller one, such as --delta 1e-5.",
             WeakGuaranteeWarning,
             stacklevel=2,
         )
@@ -85,8 +86,7 @@ def fit_table(
       reserve: called after all checks and before the first query, to pay.
     """
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
-    groups = (schema.group_of(table),) if recipe.grouped else ()
-    task = estimator.pose(schema.encode(table), schema.class_codes(table), *groups)
+    task = estimator.pose(*records_of(table, schema, recipe))
     if checkpoints is not None:
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
@@ -95,8 +95,24 @@ def fit_table(
     if reserve is not None:
         reserve()
     model = estimator.spend(task, leaks)
-    model.classes_ = np.array(schema.classes)  # the names of the codes that it was trained on, in the schema's order
+    if recipe.record.target == "number":
+        model.intercept_ += schema.target_middle  # it was trained on what is left after subtracting it
+    else:
+        model.classes_ = np.array(schema.classes)  # the names of the codes that it was trained on
     return model
+
+
+def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[np.ndarray, ...]:
+    """Return rows, targets and, if the objective needs them, groups, as the recipe's estimator takes them.
+
+    Classes are their places in the schema; numbers are distances from the middle of the schema's range.
+    """
+    if recipe.record.target == "number":
+        targets = schema.target_numbers(table) - schema.target_middle
+    else:
+        targets = schema.class_codes(table)
+    groups = (schema.group_of(table),) if recipe.record.grouped else ()
+    return (schema.encode(table), targets, *groups)
 
 
 @contextlib.contextmanager
@@ -107,7 +123,7 @@ def run_folder(out: Path, save: bool, resume: bool) -> Iterator["Checkpoints | N
     be continued, and the error says how; a run that diverged is over: its key is removed. Folders that were made for
     nothing are removed again.
     """
-    from gossamer.checkpoints import Checkpoints
+    from gossamer.engine.checkpoints import Checkpoints
 
     made = [each for each in (out / CHECKPOINT, out, *out.parents) if not each.exists()]
     try:
@@ -120,8 +136,9 @@ def run_folder(out: Path, save: bool, resume: bool) -> Iterator["Checkpoints | N
         if not _is_begun(out):
             raise
         raise RuntimeError(
-            f"{str(error) or 'interrupted'}. The run is saved, with what it has paid: once the cause is gone, repeat "
-            f"the command with --resume. Until it is finished, {out / CHECKPOINT} holds the key of its noise."
+            f"{str(error) or 'interrupted'}. The run is saved, with what it has paid for. Once the cause is gone, "
+            f"repeat the command with --resume. Until the run is finished, {out / CHECKPOINT} holds the key of its "
+            "noise."
         ) from error
     finally:
         for each in made:
@@ -136,13 +153,13 @@ def _make(out: Path, resume: bool) -> None:
     begun = _is_begun(out)
     if begun and not resume:
         raise ValueError(
-            f"{out} has a run that was begun and not finished. Continue it with --resume; to begin again would spend "
-            "the privacy again. If that is meant, choose another folder."
+            f"{out} has a run that was begun and not finished. Continue it with --resume. Starting again would spend "
+            "the privacy again; if you want that, choose another folder."
         )
     found = sorted(each.name for each in out.glob("[!.]*") if each.name != CHECKPOINT)
     if found and not begun:
         raise ValueError(
-            f"--out {out} is not empty (it has {shown_list(found)}). Name a new folder: nothing is overwritten."
+            f"--out {out} is not empty (it has {first_few(found)}). Name a new folder: nothing is overwritten."
         )
     # Whether the folder can be made and written to is better known now than when the privacy is spent.
     out.mkdir(parents=True, exist_ok=True)
@@ -158,26 +175,36 @@ def remove_checkpoint(out: Path) -> None:
         pass
     except OSError as error:
         raise OSError(
-            f"{error}. The run is over, but {out / CHECKPOINT} could not be removed: remove it, for it holds the key "
-            "of the noise."
+            f"{error}. The run is finished, but {out / CHECKPOINT} could not be removed. Remove it yourself: it holds "
+            "the key of the noise."
         ) from error
 
 
-def reserve_from(
-    file: Path, table: Table, budget: "Budget", objective: str, out: Path | None, checkpoints: "Checkpoints | None"
-) -> None:
-    """Reserve a run's cost in a budget file; a run that is continued has paid, for the same objective."""
-    from gossamer.budget_file import BudgetFile, fingerprint
+class Payment(NamedTuple):
+    """What a run costs, and the budget file that pays for it."""
 
-    def reserve() -> int:
-        what = f"{objective}, {out}"
-        return BudgetFile(file).reserve(budget.epsilon, budget.delta, budget.neighbors, table, what).id
+    file: Path
+    table: Table
+    budget: "Budget"
+    objective: str
+    out: Path | None
 
-    if checkpoints is None:
-        reserve()
-    else:
-        of = f"{budget} {objective} {file.resolve()} {fingerprint(table)}"
-        checkpoints.remember("reservation", of, reserve)
+    def reserve(self, checkpoints: "Checkpoints | None") -> None:
+        """Reserve the cost; a run that is continued has paid, for the same objective."""
+        from gossamer.privacy.budget_file import fingerprint
+
+        if checkpoints is None:
+            self._reserve()
+        else:
+            of = f"{self.budget} {self.objective} {self.file.resolve()} {fingerprint(self.table)}"
+            checkpoints.remember("reservation", of, self._reserve)
+
+    def _reserve(self) -> int:
+        from gossamer.privacy.budget_file import BudgetFile
+
+        epsilon, delta, neighbors = self.budget.epsilon, self.budget.delta, self.budget.neighbors
+        what = f"{self.objective}, {self.out}"
+        return BudgetFile(self.file).reserve(epsilon, delta, neighbors, self.table, what).id
 
 
 def _is_begun(out: Path) -> bool:
@@ -185,12 +212,12 @@ def _is_begun(out: Path) -> bool:
     return any((out / CHECKPOINT).glob("[!.]*"))
 
 
-def _warn_of(leaks: tuple[str, ...]) -> tuple[str, ...]:
+def _warn_of(leaks: tuple[Leak, ...]) -> tuple[Leak, ...]:
     if leaks:
         warnings.warn(
             f"{len(leaks)} of the schema's declarations were read from the data, outside the privacy guarantee; the "
-            "certificate names them. Confirm them: `gossamer schema TABLE` drafts a file to check and to pass as "
-            "--schema.",
+            "certificate names them. To confirm them as public, let `gossamer schema TABLE` draft a file, check it, "
+            "and pass it as --schema.",
             PrivacyLeakWarning,
             stacklevel=3,
         )

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gossamer import atomic
+from gossamer.base import atomic
 from gossamer.runs.recipe import Recipe
 from gossamer.runs.storing import largest_size, pack, unpack
 from gossamer.tables.schema import Schema
 from gossamer.tables.schema_files import schema_from_dict, schema_to_dict
 
 if TYPE_CHECKING:
-    from gossamer.certificate import Certificate
+    from gossamer.privacy.certificate import Certificate
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)
 FILES = ("model.npz", "pipeline.json", "history.csv", "report.html", "certificate.json")
 _LARGEST_PIPELINE = 1 << 26
 
@@ -45,13 +46,13 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
     """Write the folder of a run whose estimator was fitted."""
     from gossamer.report import render
 
-    content, description = pack(model)
+    content, description = pack(model, recipe.record)
     pipeline = {
         "format": FORMAT,
         "gossamer": metadata.version("gossamer"),
         "objective": recipe.objective,
         "target": schema.target,
-        "schema": {**_published(schema), "leaks": list(schema.leaks())},
+        "schema": _published(schema),
         "feature_names": list(schema.feature_names),
         "recipe": recipe.to_dict(),
         "model": description,
@@ -89,33 +90,36 @@ def is_finished(folder: Path) -> bool:
 def require_finished(folder: Path) -> None:
     """Refuse what is not the folder of a finished run."""
     if not is_finished(folder):
-        raise ValueError(f"{folder} is not a finished run: it has no certificate.json. Name what `gossamer fit` wrote.")
+        raise ValueError(
+            f"{folder} is not a finished run: it has no certificate.json. Name the folder of a run of `gossamer fit`."
+        )
 
 
 def load(folder: Path) -> Run:
-    """Read a finished run back; files that are broken, or made up by an enemy, are refused by a ValueError."""
+    """Read a finished run back; files that are broken, or made up by an attacker, are refused by a ValueError."""
     require_finished(folder)
     path = folder / "pipeline.json"
     try:
         pipeline = _read_pipeline(path)
+        # Version 0.1 repeated the certificate's leaks here.
         schema = {name: value for name, value in pipeline["schema"].items() if name != "leaks"}
         declared, recipe = schema_from_dict(schema), Recipe.from_dict(pipeline["recipe"])
-        limit = largest_size(pipeline["model"])
+        limit = largest_size(pipeline["model"], recipe.record)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not the description of a run: {error}") from None
     content = _read(folder / "model.npz", limit)
     try:
-        model = unpack(content, pipeline["model"])
+        model = unpack(content, pipeline["model"], recipe.record)
     except ValueError as error:
         raise ValueError(f"{folder / 'model.npz'}: {error}") from None
-    if model.n_features_in_ != declared.width or tuple(model.classes_) != declared.classes:
+    if model.n_features_in_ != declared.width or tuple(pipeline["model"]["classes"]) != declared.classes:
         raise ValueError(f"{path}: its schema is that of another model.")
     return Run(model, declared, recipe)
 
 
 def load_certificate(place: Path) -> "Certificate":
     """Read a certificate: a file, or that of a finished run by its folder."""
-    from gossamer.certificate import Certificate
+    from gossamer.privacy.certificate import Certificate
 
     path = place / "certificate.json" if place.is_dir() else place
     try:
@@ -133,14 +137,16 @@ def load_certificate(place: Path) -> "Certificate":
 
 def _read_pipeline(path: Path) -> dict[str, Any]:
     pipeline = json.loads(_read(path, _LARGEST_PIPELINE))
-    if not isinstance(pipeline, dict) or pipeline.get("format") != FORMAT:
-        raise ValueError(f"it has not format {FORMAT}. Was it written by another version of Gossamer?")
+    if not isinstance(pipeline, dict) or pipeline.get("format") not in _READABLE:
+        raise ValueError(
+            f"its format is not one of {', '.join(map(str, _READABLE))}. Was it written by a later version of Gossamer?"
+        )
     return pipeline
 
 
 def _read(path: Path, limit: int) -> bytes:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing, so the run is not whole. Copy its folder again, or train again.")
+        raise FileNotFoundError(f"{path} is missing, so the run is incomplete. Copy its folder again, or train again.")
     size = path.stat().st_size
     if size > limit:
         raise ValueError(f"{path} has {size} bytes, more than the {limit} that it can need.")

@@ -3,11 +3,11 @@
 import csv
 import io
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gossamer import atomic
+from gossamer.base import atomic
 from gossamer.runs.folder import Run
 from gossamer.tables.table import Table
 
@@ -15,21 +15,19 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a cell begins with that some spreadsheet takes for a formula."""
 
 
-class Scores(NamedTuple):
-    """How well labels of a table are predicted. NOT PRIVATE: they are computed from its records."""
-
-    accuracy: float
-    auc: float | None
-    """The area under the ROC curve, for two classes that both occur."""
-
-
 def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
-    """Return the number of each row, from 1, its label, and its score or probabilities; the target may be absent.
+    """Return the number of each row, from 1, and what the model predicts; the target may be absent.
 
-    Of two classes, the score is that of the last: above 0 where that is predicted.
+    Of classes that is the label, and the score or the probability of each. Of two classes, the score is that of the
+    last: above 0 where that is predicted.
     """
     X = run.schema.encode(table)
-    columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1)), "label": run.model.predict(X).tolist()}
+    columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1))}
+    if run.recipe.record.target == "number":
+        if proba:
+            raise ValueError(f"--proba is about classes, and this model predicts {run.schema.target!r}, a number.")
+        return columns | {f"predicted {run.schema.target}": run.model.predict(X).tolist()}
+    columns["label"] = run.model.predict(X).tolist()
     if proba:
         named = zip(run.model.classes_, run.model.predict_proba(X).T, strict=True)
         return columns | {f"probability of {label}": values.tolist() for label, values in named}
@@ -46,7 +44,7 @@ def write_predictions(path: Path, columns: dict[str, list[Any]]) -> None:
     elif path.suffix == ".parquet":
         atomic.write_bytes(path, _parquet(columns))
     else:
-        raise ValueError(f"out = {str(path)!r} must end in .csv or .parquet.")
+        raise ValueError(f"--out {path} must end in .csv or .parquet.")
 
 
 def csv_text(columns: dict[str, list[Any]]) -> str:
@@ -59,14 +57,20 @@ def csv_text(columns: dict[str, list[Any]]) -> str:
     return text.getvalue()
 
 
-def score_table(model: Any, X: np.ndarray, labels: np.ndarray) -> Scores:
-    """Return how well a model predicts these labels. Not private."""
-    from sklearn.metrics import roc_auc_score
+def score_table(model: Any, X: np.ndarray, targets: np.ndarray) -> dict[str, float | None]:
+    """Return how well a model predicts these classes or numbers, by the names of the scores. NOT PRIVATE.
 
-    accuracy = float(np.mean(model.predict(X) == labels))
-    if len(model.classes_) > 2 or len(set(labels.tolist())) < 2:
-        return Scores(accuracy, None)
-    return Scores(accuracy, float(roc_auc_score(labels == model.classes_[1], model.decision_function(X))))
+    R² is for numbers that are not all the same, and the area under the ROC curve for two classes that both occur.
+    """
+    from sklearn.metrics import r2_score, roc_auc_score
+
+    several = len(set(targets.tolist())) > 1
+    if not hasattr(model, "classes_"):
+        return {"r2": float(r2_score(targets, model.predict(X))) if several else None}
+    auc = None
+    if several and len(model.classes_) == 2:
+        auc = float(roc_auc_score(targets == model.classes_[1], model.decision_function(X)))
+    return {"accuracy": float(np.mean(model.predict(X) == targets)), "auc": auc}
 
 
 def _harmless(cell: Any) -> Any:

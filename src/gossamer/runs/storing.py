@@ -1,8 +1,8 @@
-"""Fitted classifiers as bytes and plain values, and back; predictions are the same to the last bit.
+"""Fitted estimators as bytes and plain values, and back; predictions are the same to the last bit.
 
-The numbers go into an npz file, everything else is fit for JSON. Both are read as if an enemy had written them: what
-shapes the file must hold follows from the description, members must be stored as they are, so that no file grows when
-it is read, and nothing is ever unpickled.
+The arrays go into an npz file, everything else is fit for JSON. Both are read as if an attacker had written them: what
+shapes the file must hold follows from the description and from what the objective keeps, members must be stored as they
+are, so that no file grows when it is read, and nothing is ever unpickled.
 """
 
 import hashlib
@@ -14,103 +14,106 @@ from typing import Any
 
 import numpy as np
 
-_NUMBERS = {
-    "PrivateLogisticRegression": (),
-    "PrivateAUCClassifier": ("data_norm_", "threshold_", "positive_share_"),
-    "PrivateDROClassifier": ("data_norm_",),
-}
-"""What each classifier keeps besides arrays and names."""
+from gossamer.learn._objectives import Objective
+
 _OVERHEAD = 1 << 10
 """The most that a member's name and header take."""
 
 
-def pack(model: Any) -> tuple[bytes, dict[str, Any]]:
-    """Return a fitted classifier as the bytes of an npz file and a description of plain values."""
-    kind = type(model).__name__
-    if kind not in _NUMBERS:
-        raise TypeError(f"model = {kind} cannot be stored; {', '.join(_NUMBERS)} can.")
+def pack(model: Any, objective: Objective) -> tuple[bytes, dict[str, Any]]:
+    """Return an estimator that was fitted for an objective as the bytes of an npz file and a plain description."""
     layers = getattr(model, "layers_", [])
     description: dict[str, Any] = {
-        "estimator": kind,
+        "estimator": _estimator(objective),
         "features": int(model.n_features_in_),
-        "classes": model.classes_.tolist(),
+        "classes": model.classes_.tolist() if objective.target == "classes" else [],
         "hidden": [layer["bias"].size for layer in layers[:-1]],
-        "numbers": {name: float(getattr(model, name)) for name in _NUMBERS[kind]},
-        "groups": model.groups_.tolist() if hasattr(model, "groups_") else [],
+        "numbers": {name: float(getattr(model, name)) for name in _numbers(objective)},
+        "groups": model.groups_.tolist() if objective.grouped else [],
     }
     arrays = {f"layers_.{i}.{name}": leaf for i, layer in enumerate(layers) for name, leaf in layer.items()}
-    whole = {name: getattr(model, name) for name in ("coef_", "intercept_", "group_weights_") if hasattr(model, name)}
+    whole = {name: getattr(model, name) for name, shape in objective.keeps.items() if shape}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays, **whole)
     content = buffer.getvalue()
     return content, {**description, "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def largest_size(description: dict[str, Any]) -> int:
+def largest_size(description: dict[str, Any], objective: Objective) -> int:
     """Return how many bytes a model's file may have at most, to be asked before it is read."""
-    return _OVERHEAD + sum(_OVERHEAD + 8 * math.prod(shape) for shape in _shapes(description).values())
+    return _OVERHEAD + sum(_OVERHEAD + 8 * math.prod(shape) for shape in _shapes(description, objective).values())
 
 
-def unpack(content: bytes, description: dict[str, Any]) -> Any:
-    """Return the classifier that `pack` was given; refuse anything else by a ValueError."""
-    from gossamer import learn
-
-    shapes = _shapes(description)
+def unpack(content: bytes, description: dict[str, Any], objective: Objective) -> Any:
+    """Return the estimator that `pack` was given; refuse anything else by a ValueError."""
+    shapes = _shapes(description, objective)
     arrays = _read(content, shapes)
     if hashlib.sha256(content).hexdigest() != description.get("sha256"):
         raise ValueError("the model's file and its description do not belong together: the checksums differ.")
-    model = getattr(learn, description["estimator"])()
+    model = objective.load()()
     model.n_features_in_ = description["features"]
-    model.classes_ = np.array(description["classes"])
-    for name in _NUMBERS[description["estimator"]]:
-        setattr(model, name, float(description["numbers"][name]))
-    for name in ("coef_", "intercept_", "group_weights_"):
-        if name in arrays:
-            setattr(model, name, arrays[name])
-    if description["groups"]:
+    if objective.target == "classes":
+        model.classes_ = np.array(description["classes"])
+    for name, shape in objective.keeps.items():
+        setattr(model, name, arrays[name] if shape else float(description["numbers"][name]))
+    if objective.grouped:
         model.groups_ = np.array(description["groups"])
-    if "layers_.0.weights" in arrays:
+    if objective.layers:
         depth = len(description["hidden"]) + 1
         model.layers_ = [{name: arrays[f"layers_.{i}.{name}"] for name in ("weights", "bias")} for i in range(depth)]
     return model
 
 
-def _shapes(description: Any) -> dict[str, tuple[int, ...]]:
+def _estimator(objective: Objective) -> str:
+    """Return the name of the estimator's class."""
+    return objective.estimator.rpartition(".")[2]
+
+
+def _numbers(objective: Objective) -> list[str]:
+    """Return what an objective keeps besides arrays and names."""
+    return [name for name, shape in objective.keeps.items() if not shape]
+
+
+def _shapes(description: Any, objective: Objective) -> dict[str, tuple[int, ...]]:
     """Return which arrays the file must hold, by a description that is checked on the way."""
-    what = _fields(description)
-    for name in ("classes", "groups"):
+    what = _fields(description, objective)
+    for name, has in (("classes", objective.target == "classes"), ("groups", objective.grouped)):
         names = what[name]
         if not isinstance(names, list) or not (
             all(isinstance(each, str) for each in names) or all(type(each) is int for each in names)
         ):
             raise ValueError(f"the model's {name} must be a list of names or of whole numbers.")
-        if len(set(names)) != len(names) or len(names) == 1 or (name == "classes" and not names):
-            raise ValueError(f"the model's {name} must be two or more different ones.")
+        if len(set(names)) != len(names) or (len(names) < 2 if has else names):
+            raise ValueError(f"the model's {name} must be {'two or more different ones' if has else 'none'}.")
     sizes = what["hidden"] if isinstance(what["hidden"], list) else [0]
     if not all(type(size) is int and size >= 1 for size in (what["features"], *sizes)):
         raise ValueError("the model's features and hidden sizes must be whole numbers of at least 1.")
-    numbers, expected = what["numbers"], _NUMBERS[what["estimator"]]
+    numbers, expected = what["numbers"], _numbers(objective)
     if not isinstance(numbers, dict) or set(numbers) != set(expected):
-        raise ValueError(f"a {what['estimator']} has the numbers {list(expected)}.")
+        raise ValueError(f"a {what['estimator']} has the numbers {expected}.")
     if not all(type(value) in (int, float) and math.isfinite(value) for value in numbers.values()):
         raise ValueError("the model's numbers must be finite.")
-    outputs = 1 if len(what["classes"]) == 2 else len(what["classes"])
-    if what["estimator"] == "PrivateLogisticRegression":
-        return {"coef_": (outputs, what["features"]), "intercept_": (outputs,)}
-    widths = [what["features"], *sizes, outputs]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for i, (rows, columns) in enumerate(itertools.pairwise(widths)):
+    outputs = len(what["classes"]) if len(what["classes"]) > 2 else 1
+    sizes_of = {"features": what["features"], "outputs": outputs, "groups": len(what["groups"])}
+    shapes = {name: tuple(sizes_of[axis] for axis in shape) for name, shape in objective.keeps.items() if shape}
+    if not objective.layers:
+        if sizes:
+            raise ValueError("the model's hidden sizes must be none: it has no layers.")
+        return shapes
+    for i, (rows, columns) in enumerate(itertools.pairwise([what["features"], *sizes, outputs])):
         shapes |= {f"layers_.{i}.weights": (rows, columns), f"layers_.{i}.bias": (columns,)}
-    return shapes | ({"group_weights_": (len(what["groups"]),)} if what["groups"] else {})
+    return shapes
 
 
-def _fields(description: Any) -> dict[str, Any]:
+def _fields(description: Any, objective: Objective) -> dict[str, Any]:
     expected = {"estimator", "features", "classes", "hidden", "numbers", "groups", "sha256"}
     if not isinstance(description, dict) or set(description) != expected:
         raise ValueError(f"the description of a model has the fields {sorted(expected)}.")
-    kind = description["estimator"]
-    if not isinstance(kind, str) or kind not in _NUMBERS:
-        raise ValueError(f"estimator = {str(kind)[:80]!r} must be one of {', '.join(_NUMBERS)}.")
+    if description["estimator"] != _estimator(objective):
+        raise ValueError(
+            f"estimator = {str(description['estimator'])[:80]!r} must be {_estimator(objective)} for objective = "
+            f"{objective.name!r}."
+        )
     return description
 
 

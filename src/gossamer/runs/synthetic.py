@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gossamer.tables.kinds import Amount, Category
+from gossamer.tables.kinds import Amount, Category, Number
 from gossamer.tables.schema import Declaration, Schema
 from gossamer.tables.table import Table, TableBuilder
 
@@ -10,12 +10,14 @@ from gossamer.tables.table import Table, TableBuilder
 def synthetic_table(schema: Schema, n: int, seed: int) -> Table:
     """Return n rows with every value drawn by itself: uniform between bounds and among categories, classes and groups.
 
-    Half of the amounts are 0. Labels have nothing to do with the rest: what a model knows of them it has by heart.
+    Half of the amounts are 0. Targets have nothing to do with the rest: a model knows of them only what it memorised.
     """
     rng = np.random.default_rng(seed)
     columns = {name: _column(declared, n, rng) for name, declared in schema.features.items()}
-    lists = {schema.target: schema.classes} | ({} if schema.group is None else {schema.group: schema.groups})
-    columns |= {name: rng.choice(values, n).tolist() for name, values in lists.items()}
+    if schema.target_range is not None:
+        columns[schema.target] = _column(Declaration(Number(*schema.target_range)), n, rng)
+    lists = {schema.target: schema.classes, schema.group: schema.groups}
+    columns |= {name: rng.choice(values, n).tolist() for name, values in lists.items() if name is not None and values}
     builder = TableBuilder("a table made from the schema", tuple(columns))
     builder.add(columns.values())
     return builder.table()

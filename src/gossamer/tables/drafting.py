@@ -32,7 +32,7 @@ _NO = {"no", "n", "non", "nein", "nee", "nej", "ne", "nem", "нет", "false", "
 
 def draft(table: Table, target: str, group: str | None = None) -> Schema:
     """Return a schema in which everything is marked as read from the data, for a person to check and confirm."""
-    classes = listed(table, target, "target")
+    classes = () if _is_number(table[target]) else listed(table, target, "target")
     groups = () if group is None else listed(table, group, "group")
     columns = {name: draft_column(table[name], table.n) for name in table.names if name != target}
     return Schema(
@@ -41,7 +41,9 @@ def draft(table: Table, target: str, group: str | None = None) -> Schema:
         columns,
         group,
         groups,
-        classes_read_from_data=True,
+        classes_read_from_data=bool(classes),
+        target_range=None if classes else range_of(table, target),
+        target_range_read_from_data=not classes,
         groups_read_from_data=group is not None,
     )
 
@@ -59,11 +61,32 @@ def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
     column = table[name]
     if not 2 <= len(column.values) <= _MOST_CATEGORIES:
         many = f"more than {_MOST_CATEGORIES}" if len(column.values) > 2 else "fewer than two"
+        number = "; or predict the number itself: --objective linear" if role == "target" and _is_number(column) else ""
         raise ValueError(
             f"{table.source}: column {name!r} has {many} different values, so it cannot be the {role}. Name a column "
-            "of classes, or make classes of it first (such as 'low' and 'high')."
+            f"of classes, or make classes of it first (such as 'low' and 'high'){number}."
         )
     return tuple(sorted(_in_order(column), key=lambda value: value.casefold() not in _NO))
+
+
+def range_of(table: Table, name: str) -> tuple[float, float]:
+    """Return rounded bounds of a column of numbers, for a target."""
+    column = table[name]
+    numbers = column.numbers()
+    if np.isnan(numbers).any():
+        raise ValueError(
+            f"{table.source}: column {name!r} has values that are not numbers, so it cannot be predicted as a number. "
+            "Name another column, or predict classes: --objective logistic."
+        )
+    if len(numbers) < 2 or not numbers.min() < numbers.max():
+        raise ValueError(f"{table.source}: column {name!r} has fewer than two different numbers; name another target.")
+    low, high = _rounded(float(numbers.min()), float(numbers.max()))
+    return low, high
+
+
+def _is_number(column: Column) -> bool:
+    """Return whether a column has so many different numbers that they are no classes."""
+    return len(column.values) > _MOST_CATEGORIES and not np.isnan(column.numbers()).any()
 
 
 def _in_order(column: Column) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from gossamer.tables.drafting import draft_column, listed
+from gossamer.base.messages import nearest, quoted
+from gossamer.tables.drafting import draft_column, listed, range_of
 from gossamer.tables.kinds import Amount, Category, Ignore, Number
 from gossamer.tables.numerals import parse_numbers, whole_if_exact
 from gossamer.tables.schema import Declaration, Schema
 from gossamer.tables.table import Table
-from gossamer.tables.wording import nearest, shown
 
 
 def schema_from_flags(
@@ -20,6 +21,8 @@ def schema_from_flags(
     categories: Sequence[str] = (),
     ignore: Sequence[str] = (),
     classes: str | None = None,
+    target_range: str | None = None,
+    number: bool = False,
     group: str | None = None,
     groups: str | None = None,
 ) -> Schema:
@@ -33,6 +36,8 @@ def schema_from_flags(
       categories: such as "sex=Female|Male".
       ignore: names of columns to leave out.
       classes: the values of the target, such as "no|yes".
+      target_range: the lowest and the highest value of a target that is a number, such as "0:100".
+      number: whether the target is a number.
       group: the column that says to which group a record belongs.
       groups: the values of the group.
     """
@@ -46,22 +51,32 @@ def schema_from_flags(
         for flag in flags:
             name, text = _split(flag, table.names, form)
             if name in columns:
-                raise ValueError(f"column {name!r} is declared twice, the second time by {shown(flag)}. Keep one.")
+                raise ValueError(f"column {name!r} is declared twice, the second time by {quoted(flag)}. Keep one.")
             try:
                 columns[name] = Declaration(kind_of(text))
             except ValueError as error:
-                raise ValueError(f"{shown(flag)} is not of the form {form}: {error}") from None
+                raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
         if name != target and name not in columns:
             columns[name] = draft_column(table[name], table.n)
+    if target_range is None and (classes is not None or not number):
+        of_target: dict[str, Any] = {
+            "classes": listed(table, target, "target") if classes is None else _values(classes),
+            "classes_read_from_data": classes is None,
+        }
+    else:
+        of_target = {
+            "classes": () if classes is None else _values(classes),
+            "target_range": range_of(table, target) if target_range is None else _range(target_range),
+            "target_range_read_from_data": target_range is None,
+        }
     return Schema(
         target,
-        listed(table, target, "target") if classes is None else _values(classes),
-        {name: columns[name] for name in table.names if name in columns},
-        group,
-        _values(groups) if groups is not None else listed(table, group, "group") if group is not None else (),
-        classes_read_from_data=classes is None,
+        columns={name: columns[name] for name in table.names if name in columns},
+        group=group,
+        groups=_values(groups) if groups is not None else listed(table, group, "group") if group is not None else (),
         groups_read_from_data=groups is None and group is not None,
+        **of_target,
     )
 
 
@@ -70,7 +85,7 @@ def _split(flag: str, names: Sequence[str], form: str) -> tuple[str, str]:
     named = [name for name in names if flag.startswith(f"{name}=")]
     if not named:
         before = flag.partition("=")[0]
-        raise ValueError(f"{shown(flag)} must be {form} with a column of the table.{nearest(before, names)}")
+        raise ValueError(f"{quoted(flag)} must be {form} with a column of the table.{nearest(before, names)}")
     name = max(named, key=len)
     return name, flag[len(name) + 1 :]
 
@@ -78,6 +93,14 @@ def _split(flag: str, names: Sequence[str], form: str) -> tuple[str, str]:
 def _number(text: str) -> Number:
     low, _, high = text.partition(":")
     return Number(_bound(low), _bound(high))
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        declared = _number(text)
+    except ValueError as error:
+        raise ValueError(f"--target-range {text} is not of the form LOW:HIGH: {error}") from None
+    return declared.low, declared.high
 
 
 def _amount(text: str) -> Amount:
@@ -99,5 +122,5 @@ def _values(text: str) -> tuple[str, ...]:
 def _bound(text: str) -> float:
     number = float(parse_numbers([text.strip()])[0])
     if math.isnan(number):
-        raise ValueError(f"{shown(text)} is not a number such as 12 or -1.5.")
+        raise ValueError(f"{quoted(text)} is not a number such as 12 or -1.5.")
     return whole_if_exact(number)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossamer.tables.wording import shown
+from gossamer.base.messages import quoted
 
 Values = Sequence[str] | np.ndarray
 
@@ -38,10 +38,11 @@ class Number:
         _require_finite("low", self.low)
         _require_finite("high", self.high)
         if not self.low < self.high:
-            raise ValueError(f"low = {shown(self.low)} must be below high = {shown(self.high)}.")
+            raise ValueError(f"low = {quoted(self.low)} must be below high = {quoted(self.high)}.")
         if not math.isfinite(float(self.high) - float(self.low)):
             raise ValueError(
-                f"low = {shown(self.low)} and high = {shown(self.high)} are too far apart to divide by their distance."
+                f"low = {quoted(self.low)} and high = {quoted(self.high)} are too far apart to divide by their "
+                "distance."
             )
 
     def features(self, name: str) -> tuple[str, ...]:
@@ -69,7 +70,7 @@ class Amount:
     def __post_init__(self) -> None:
         _require_finite("high", self.high)
         if not self.high > 0:
-            raise ValueError(f"high = {shown(self.high)} must be above 0.")
+            raise ValueError(f"high = {quoted(self.high)} must be above 0.")
 
     def features(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns that a column of this name becomes."""
@@ -137,13 +138,13 @@ def require_distinct(name: str, values: Sequence[str]) -> None:
         raise ValueError(f"{name} = [] must name at least one value.")
     repeated = [value for value, times in Counter(values).items() if times > 1]
     if repeated:
-        raise ValueError(f"{name} has {shown(repeated[0])} more than once; remove the repetition.")
+        raise ValueError(f"{name} has {quoted(repeated[0])} more than once; remove the repetition.")
 
 
 def _require_finite(name: str, value: Any) -> None:
     # Compared, not converted: a whole number may be too large for a float.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"{name} = {shown(value)} must be a finite number.")
+        raise ValueError(f"{name} = {quoted(value)} must be a finite number.")
 
 
 def _numbers(values: Values) -> np.ndarray:

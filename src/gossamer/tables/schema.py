@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
+from gossamer.base.leak import Leak
+from gossamer.base.messages import first_few, nearest, quoted
 from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Values, require_distinct
 from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers
 from gossamer.tables.table import MISSING, Column, Table, is_missing
-from gossamer.tables.wording import nearest, shown, shown_list
 
 _LARGEST = np.finfo(np.float64).max
 _DECLARED = {Number: "range", Amount: "upper bound", Category: "list of categories", Ignore: "choice to ignore it"}
-_NOT_MET = "NOT MET: {} read from the records and is outside this guarantee."
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Schema:
 
     target: str
     classes: tuple[str, ...]
-    """The public list of the target's values. Of two, the last is the positive one: scores are for it."""
+    """The public list of the target's values. Of two, the last is the positive one: scores are for it. () if the target
+    is a number."""
     columns: Mapping[str, Declaration]
     group: str | None = None
     """The column that says to which group a record belongs. It is a feature only if `columns` has it too."""
@@ -62,11 +63,17 @@ class Schema:
     """The public list of the groups."""
     classes_read_from_data: bool = False
     groups_read_from_data: bool = False
+    target_range: tuple[float, float] | None = None
+    """The public lowest and highest value of a target that is a number."""
+    target_range_read_from_data: bool = False
 
     def __post_init__(self) -> None:
-        require_values("classes", self.classes)
-        if len(self.classes) < 2:
-            raise ValueError(f"classes = {list(self.classes)} must have at least two values.")
+        if self.target_range is not None:
+            self._check_range(self.target_range)
+        else:
+            require_values("classes", self.classes)
+            if len(self.classes) < 2:
+                raise ValueError(f"classes = {list(self.classes)} must have at least two values.")
         if self.target in self.columns:
             raise ValueError(f"target = {self.target!r} is also in columns; a model may not see what it predicts.")
         if self.group == self.target:
@@ -86,7 +93,15 @@ class Schema:
         if not self.width:
             kinds = {name: declared.kind for name, declared in self.columns.items()}
             reasons = [f"{name!r} ({kind.reason})" for name, kind in kinds.items() if isinstance(kind, Ignore)]
-            raise ValueError(f"no column is left to learn from. Ignored are: {shown_list(reasons)}.")
+            raise ValueError(f"no column is left to learn from. Ignored are: {first_few(reasons)}.")
+
+    def _check_range(self, target_range: tuple[float, float]) -> None:
+        if self.classes:
+            raise ValueError("classes and target_range are both given; a target has classes or is a number. Keep one.")
+        try:
+            Number(*target_range)
+        except ValueError as error:
+            raise ValueError(f"target_range: {error}") from None
 
     @cached_property
     def features(self) -> dict[str, Declaration]:
@@ -108,17 +123,17 @@ class Schema:
         """What each column of the encoding says."""
         return tuple(feature for name, declared in self.columns.items() for feature in declared.features(name))
 
-    def leaks(self) -> tuple[str, ...]:
-        """Return a sentence for the certificate for each declaration that nobody has confirmed as public."""
-        found = []
-        if self.classes_read_from_data:
-            found.append(f"the list of classes of target {self.target!r} was")
+    def leaks(self) -> tuple[Leak, ...]:
+        """Return, for the certificate, each declaration that nobody has confirmed as public."""
+        found = [Leak(self.target, "list of classes", "target")] if self.classes_read_from_data else []
+        if self.target_range_read_from_data:
+            found.append(Leak(self.target, "range", "target"))
         if self.groups_read_from_data:
-            found.append(f"the list of groups of column {self.group!r} was")
+            found.append(Leak(str(self.group), "list of groups", "group"))
         for name, declared in self.columns.items():
             if declared.read_from_data:
-                found.append(f"the declaration of column {name!r} ({_DECLARED[type(declared.kind)]}) was")
-        return tuple(map(_NOT_MET.format, found))
+                found.append(Leak(name, _DECLARED[type(declared.kind)], "column"))
+        return tuple(found)
 
     def remarks(self, table: Table) -> tuple[str, ...]:
         """Return sentences for the owner of the table, not for publication, about what is probably not meant."""
@@ -126,7 +141,7 @@ class Schema:
         spelled = Counter(map(str.casefold, self.classes))
         alike = [label for label in self.classes if spelled[label.casefold()] > 1]
         if alike:
-            found.append(f"classes that differ in nothing but case count as different: {shown_list(map(repr, alike))}.")
+            found.append(f"classes that differ in nothing but case count as different: {first_few(map(repr, alike))}.")
         known = {self.target, self.group, *self.columns}
         extra = [name for name in table.names if name not in known]
         if extra:
@@ -173,6 +188,32 @@ class Schema:
         """Return each row's class as its place in `classes`."""
         return _members("target", self.target, "classes", self.classes, table)
 
+    @property
+    def target_bound(self) -> float:
+        """How far a target that is a number can be from the middle of its range."""
+        return (self._range[1] - self._range[0]) / 2
+
+    @property
+    def target_middle(self) -> float:
+        """The middle of the range of a target that is a number."""
+        return (self._range[0] + self._range[1]) / 2
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        if self.target_range is None:
+            raise ValueError(f"target {self.target!r} has classes, and no range.")
+        return self.target_range
+
+    def targets(self, table: Table) -> np.ndarray:
+        """Return each row's class, or its target as a number."""
+        return self.labels(table) if self.target_range is None else self.target_numbers(table)
+
+    def target_numbers(self, table: Table) -> np.ndarray:
+        """Return each row's target, which must be a number; it may lie outside the range."""
+        column = table[self.target]
+        _require_known("target", self.target, column, table)
+        return _numbers(self.target, column, table)[column.codes]
+
     def group_of(self, table: Table) -> np.ndarray:
         """Return each row's group."""
         if self.group is None:
@@ -186,11 +227,11 @@ def require_values(name: str, values: Sequence[str]) -> None:
     for value in values:
         if is_missing(value):
             raise ValueError(
-                f"{name} has {shown(value)}, which stands for a missing value (as do {MISSING}, in any case). Leave it "
-                "out, or write it differently in the table and here."
+                f"{name} has {quoted(value)}, which stands for a missing value (as do {MISSING}, in any case). Leave "
+                "it out, or write it differently in the table and here."
             )
         if value != value.strip() or "\0" in value:
-            raise ValueError(f"{name} has {shown(value)}: remove spaces around it and NUL characters.")
+            raise ValueError(f"{name} has {quoted(value)}: remove spaces around it and NUL characters.")
 
 
 def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
@@ -213,12 +254,7 @@ def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
 def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: Table) -> np.ndarray:
     """Return the place of each row's value in the list of those that are allowed."""
     column = table[name]
-    missing = int(np.count_nonzero(column.codes < 0))
-    if missing:
-        raise ValueError(
-            f"{table.source}: {missing} of {table.n} rows have no value in the {role} column {name!r}. Drop them "
-            f"first, as by pandas: pd.read_csv(...).dropna(subset=[{name!r}]).to_csv(..., index=False)."
-        )
+    _require_known(role, name, column, table)
     order = {value: place for place, value in enumerate(allowed)}
     places = np.array([order.get(value, -1) for value in column.values])
     strange = places < 0
@@ -226,9 +262,19 @@ def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: T
         place = table.place(_first(strange, column))
         raise ValueError(
             f"{table.source}, {place}: the {role} column {name!r} has a value that is not one of {listed} = "
-            f"{shown_list(map(repr, allowed))}. Compare spelling and case; add it there, or drop such rows."
+            f"{first_few(map(repr, allowed))}. Compare spelling and case; add it there, or drop such rows."
         )
     return places[column.codes]
+
+
+def _require_known(role: str, name: str, column: Column, table: Table) -> None:
+    """Refuse a column with missing values."""
+    missing = int(np.count_nonzero(column.codes < 0))
+    if missing:
+        raise ValueError(
+            f"{table.source}: {missing} of {table.n} rows have no value in the {role} column {name!r}. Drop them "
+            f"first, as by pandas: pd.read_csv(...).dropna(subset=[{name!r}]).to_csv(..., index=False)."
+        )
 
 
 def _first(strange: np.ndarray, column: Column) -> int:

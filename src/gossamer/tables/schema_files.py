@@ -1,7 +1,7 @@
 """Schemas as TOML files, for people, and as plain dictionaries of the same form, for JSON.
 
     target = "income"
-    classes = ["<=50K", ">50K"]          # of two, scores are for the last
+    classes = ["<=50K", ">50K"]          # of two, scores are for the last; target_range = [0, 100] for a number
     group = "sex"                        # optional, with groups = [...]
     groups = ["Female", "Male"]
 
@@ -22,8 +22,9 @@
     [columns.name]
     kind = "ignore"                      # reason, optional
 
-`read_from_data = true` in a column's part, `classes_read_from_data = true` and `groups_read_from_data = true` say that
-what stands there was drafted from the records. Whoever deletes the line confirms that it is public.
+`read_from_data = true` in a column's part and `classes_read_from_data = true` say that what stands there was drafted
+from the records; so do `groups_read_from_data` and `target_range_read_from_data`. Whoever deletes the line confirms
+that it is public.
 """
 
 import json
@@ -33,16 +34,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossamer.base.messages import nearest, quoted
 from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
 from gossamer.tables.schema import Declaration, Schema
-from gossamer.tables.wording import nearest, shown
 
 _KINDS: dict[str, type[Kind]] = {"number": Number, "amount": Amount, "category": Category, "ignore": Ignore}
 _FIELDS = {"number": ("low", "high"), "amount": ("high",), "category": ("values",), "ignore": ("reason",)}
 _LISTS = ("classes", "groups", "values")
-_FLAGS = ("missing", "read_from_data", "classes_read_from_data", "groups_read_from_data")
+_READ = ("classes_read_from_data", "target_range_read_from_data", "groups_read_from_data")
+_FLAGS = ("missing", "read_from_data", *_READ)
 _TEXTS = ("target", "group", "kind", "reason")
-_TOP = ("target", "classes", "classes_read_from_data", "group", "groups", "groups_read_from_data", "columns")
+_TARGET = ("target", "classes", "classes_read_from_data", "target_range", "target_range_read_from_data")
+_TOP = (*_TARGET, "group", "groups", "groups_read_from_data", "columns")
 _HEAD = """\
 # What the columns of a table mean, and which of their bounds are public.
 #
@@ -82,13 +85,14 @@ def schema_from_toml(text: str, source: str = "schema") -> Schema:
 
 def schema_from_dict(plain: Mapping[str, Any], source: str = "schema") -> Schema:
     """Return the schema that a dictionary of the form of the TOML file declares."""
-    values = _checked(plain, source, _TOP, required=("target", "classes", "columns"))
+    of_target = "target_range" if "target_range" in plain else "classes"
+    values = {"classes": (), **_checked(plain, source, _TOP, required=("target", of_target, "columns"))}
     columns = values.pop("columns")
     declared = {}
     for name, column in columns.items():
-        where = f"{source}: column {shown(name)}"
+        where = f"{source}: column {quoted(name)}"
         if not isinstance(column, Mapping):
-            raise TypeError(f"{where} = {shown(column)} must be a part of its own: [columns.NAME] and its kind.")
+            raise TypeError(f"{where} = {quoted(column)} must be a part of its own: [columns.NAME] and its kind.")
         declared[name] = _declaration(column, where)
     try:
         return Schema(**values, columns=declared)
@@ -118,7 +122,7 @@ def schema_to_toml(schema: Schema) -> str:
 def _declaration(column: Mapping[str, Any], where: str) -> Declaration:
     kind = column.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{where}: kind = {shown(kind)} must be one of {', '.join(map(repr, _KINDS))}.")
+        raise ValueError(f"{where}: kind = {quoted(kind)} must be one of {', '.join(map(repr, _KINDS))}.")
     fields = _FIELDS[kind]
     flags = ("read_from_data",) if kind == "ignore" else ("missing", "read_from_data")
     values = _checked(column, where, ("kind", *fields, *flags), required=() if kind == "ignore" else fields)
@@ -133,7 +137,7 @@ def _checked(plain: Mapping[str, Any], where: str, known: Iterable[str], require
     """Return the entries, lists as tuples of texts; refuse unknown and missing ones, and values of a wrong type."""
     for name in plain:
         if name not in known:
-            raise ValueError(f"{where}: {shown(name)} is not known here.{nearest(name, known)}")
+            raise ValueError(f"{where}: {quoted(name)} is not known here.{nearest(name, known)}")
     for name in required:
         if name not in plain:
             raise ValueError(f"{where}: {name} is missing. Add {name} = ...")
@@ -145,14 +149,18 @@ def _value(name: str, value: Any, where: str) -> Any:
         # Codes may be written as numbers, 1 for "1"; of truth values and decimals the spelling in the table is a guess.
         if not isinstance(value, list) or not all(isinstance(v, str | int) and not isinstance(v, bool) for v in value):
             raise TypeError(
-                f'{where}: {name} = {shown(value)} must be a list of texts, spelled as in the table: ["a", "b"].'
+                f'{where}: {name} = {quoted(value)} must be a list of texts, spelled as in the table: ["a", "b"].'
             )
         return tuple(map(str, value))
     for names, kind, example in ((_FLAGS, bool, "true or false"), (_TEXTS, str, "a text in quotes")):
         if name in names and not isinstance(value, kind):
-            raise TypeError(f"{where}: {name} = {shown(value)} must be {example}.")
+            raise TypeError(f"{where}: {name} = {quoted(value)} must be {example}.")
+    if name == "target_range":
+        if not isinstance(value, list) or len(value) != 2:
+            raise TypeError(f"{where}: {name} = {quoted(value)} must be the lowest and the highest value: [0, 100].")
+        return tuple(value)
     if name == "columns" and not isinstance(value, Mapping):
-        raise TypeError(f"{where}: columns = {shown(value)} must be parts [columns.NAME], one for each column.")
+        raise TypeError(f"{where}: columns = {quoted(value)} must be parts [columns.NAME], one for each column.")
     return value
 
 

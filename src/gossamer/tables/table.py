@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from gossamer.base.messages import nearest
 from gossamer.tables.numerals import parse_numbers
-from gossamer.tables.wording import nearest
 
 MISSING = ("", "na", "nan", "null", "?")
 """What stands for a missing value, in any case and with any spaces around it."""

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import ghost, linear, per_record
-from gossamer.oracle.clipping.factors import Clip
+from gossamer.oracle.clipping.factors import Clip, as_blocks, fits
 from gossamer.oracle.queries import Difference, Gradient, Joint, Loss
 
-PyTree = Any
 Backend = Literal["auto", "linear", "ghost", "vmap"]
 _VMAP_FLOATS = 1 << 25
 """How many floats of per-record vectors may be in memory at a time by default: 128 MB."""
@@ -32,19 +32,28 @@ def clip_and_sum(
     clip: Clip,
     backend: Backend = "auto",
     microbatch: int | None = None,
+    spot: jax.Array | int = 0,
 ) -> PyTree:
     """Return Σ clip(h(z_i), C) over the rows where `mask` holds.
 
     With a tuple of thresholds h returns a tuple of blocks, each clipped by its own norm. `microbatch` bounds how
-    many rows are in memory at a time; the default bounds the memory of per-record vectors.
+    many rows are in memory at a time; the default bounds the memory of per-record vectors. What row `spot` adds is
+    measured where norms are not those of vectors in memory, and so is every sum: one that no clipped vectors can add
+    up to is NaN (`factors.fits`).
     """
     # Norms must be those of the vectors that are summed: no TF32 or bfloat16 products on accelerators.
     with jax.default_matmul_precision("highest"):
-        return _clip_and_sum(h, batch, mask, clip, backend, microbatch)
+        return _clip_and_sum(h, batch, mask, clip, backend=backend, microbatch=microbatch, spot=spot)
 
 
 def _clip_and_sum(
-    h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, clip: Clip, backend: Backend, microbatch: int | None
+    h: Callable[[PyTree], PyTree],
+    batch: PyTree,
+    mask: jax.Array,
+    clip: Clip,
+    backend: Backend,
+    microbatch: int | None,
+    spot: jax.Array | int,
 ) -> PyTree:
     if isinstance(h, Joint):
         if not isinstance(clip, tuple) or len(clip) != len(h.parts):
@@ -52,22 +61,27 @@ def _clip_and_sum(
                 f"a joint query of {len(h.parts)} parts needs a tuple of as many thresholds, got {clip!r}."
             )
         return tuple(
-            _clip_and_sum(part, batch, mask, c, backend, microbatch) for part, c in zip(h.parts, clip, strict=True)
+            _clip_and_sum(part, batch, mask, c, backend=backend, microbatch=microbatch, spot=spot)
+            for part, c in zip(h.parts, clip, strict=True)
         )
     if backend == "auto":
         backend = _best_backend(h, batch, clip)
+
+    def in_chunks(total: Callable[[PyTree, jax.Array], PyTree], rows: int) -> PyTree:
+        return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip), batch, mask, rows)
+
     if backend == "linear":
         if not linear.supports(h, clip):
             raise ValueError(
                 "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
                 "like) and one threshold. Use backend = 'auto'."
             )
-        return linear.clipped_sum(h, batch, mask, clip)  # type: ignore[arg-type]
+        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip), len(mask))  # type: ignore[arg-type]
     if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
-        return _in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip), batch, mask, microbatch or _GHOST_ROWS)
+        return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, spot % len(m)), microbatch or _GHOST_ROWS)
     if backend in ("ghost", "vmap"):
-        rows = microbatch or _affordable_rows(h, batch)
-        return _in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip), batch, mask, rows)
+        affordable = microbatch or _affordable_rows(h, batch)
+        return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip), affordable)
     raise ValueError(f"backend = {backend!r} must be one of 'auto', 'linear', 'ghost', 'vmap'.")
 
 
@@ -79,10 +93,22 @@ def _best_backend(h: Any, batch: PyTree, clip: Clip) -> Backend:
     return "vmap"
 
 
-def _ghost_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: Clip) -> PyTree:
+def _ghost_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: Clip, spot: jax.Array | int) -> PyTree:
     if isinstance(h, Gradient):
-        return ghost.clipped_gradient(h.loss, h.at, batch, mask, clip)
-    return ghost.clipped_difference(h.loss, h.at, h.other, batch, mask, clip)
+        return ghost.clipped_gradient(h.loss, h.at, batch, mask, clip, spot=spot)
+    return ghost.clipped_difference(h.loss, h.at, h.other, batch, mask=mask, clip=clip, spot=spot)
+
+
+def _checked(total: PyTree, mask: jax.Array, clip: Clip) -> PyTree:
+    """Return a sum, or NaN if it is longer than its records' thresholds and the rounding of their sum can make it."""
+    # Adding k vectors in any order is wrong by at most k roundings of the sum of their lengths.
+    most = jnp.sum(mask) * (1 + len(mask) * float(jnp.finfo(jnp.float32).eps))
+    blocks, thresholds = as_blocks(total, clip)
+    checked = []
+    for block, threshold in zip(blocks, thresholds, strict=True):
+        within = fits(block, most, threshold)
+        checked.append(jax.tree.map(lambda leaf, within=within: jnp.where(within, leaf, jnp.nan), block))
+    return tuple(checked) if isinstance(clip, tuple) else checked[0]
 
 
 def _affordable_rows(h: Callable[[PyTree], PyTree], batch: PyTree) -> int:
@@ -129,7 +155,7 @@ def clipped_sum(
       backend: "auto", "linear", "ghost" or "vmap".
       microbatch: how many rows to have in memory at a time.
     """
-    return clip_and_sum(Gradient(loss, params), batch, _all_rows(batch), clip, backend, microbatch)
+    return clip_and_sum(Gradient(loss, params), batch, _all_rows(batch), clip, backend, microbatch=microbatch)
 
 
 def clipped_difference(
@@ -145,7 +171,7 @@ def clipped_difference(
 
     The arguments are those of `clipped_sum`; both gradients are taken at the same record.
     """
-    return clip_and_sum(Difference(loss, params, other), batch, _all_rows(batch), clip, backend, microbatch)
+    return clip_and_sum(Difference(loss, params, other), batch, _all_rows(batch), clip, backend, microbatch=microbatch)
 
 
 def _all_rows(batch: PyTree) -> jax.Array:

@@ -12,10 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gossamer.oracle.clipping.factors import clip_factors, once
+from gossamer.base.trees import PyTree
+from gossamer.oracle.clipping.factors import clip_factors, once, raised, squared_norms
 from gossamer.oracle.queries import Difference, Gradient
-
-PyTree = Any
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,9 @@ def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: 
 
     def clipped(factored: tuple[jax.Array, jax.Array]) -> PyTree:
         rows, errors = factored
-        row_squared = _squared_norms(rows) + (1.0 if has_intercept else 0.0)
-        error_squared = _squared_norms(errors.reshape(errors.shape[0], -1))
-        factors = clip_factors(row_squared * error_squared, clip, mask)
+        row_squared = squared_norms(rows) + (1.0 if has_intercept else 0.0)
+        error_squared = squared_norms(errors, errors.ndim - 1)
+        factors = clip_factors(raised(row_squared * error_squared, 2), clip, mask)
         counts = factors > 0
         weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
         weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
@@ -100,8 +99,3 @@ def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: 
         return total
 
     return once(clipped, (batch[0], errors))
-
-
-def _squared_norms(rows: jax.Array) -> jax.Array:
-    """Return ‖row‖², rounded up by what squares may lose to underflow: the other factor may be huge."""
-    return jnp.sum(jnp.square(rows), axis=1) + rows.shape[1] * jnp.finfo(jnp.float32).tiny

@@ -2,20 +2,21 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from gossamer.oracle.clipping.factors import Clip, as_blocks, clip_factors, once
+from gossamer.base.trees import PyTree
+from gossamer.oracle.clipping.factors import Clip, as_blocks, clip_factors, once, raised
 from gossamer.oracle.clipping.ghost.contributions import Rows
-
-PyTree = Any
 
 
 def clipped_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, clip: Clip) -> PyTree:
     """Return Σ clip(h(z_i)) over the masked rows, with every vector in memory."""
     vectors = jax.vmap(h)(batch)
+    for leaf in jax.tree.leaves(vectors):
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            raise TypeError("a query must return real numbers. Return the real and the imaginary part instead.")
 
     def clipped(held: PyTree) -> PyTree:
         blocks, thresholds = as_blocks(held, clip)
@@ -29,6 +30,7 @@ def clipped_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, c
 
 
 def _clipped_block(block: PyTree, mask: jax.Array, clip: jax.Array | float) -> PyTree:
-    squared = sum(Rows(leaf).squared_norms() for leaf in jax.tree.leaves(block))
-    weights = clip_factors(jnp.asarray(squared), clip, mask)
+    squares = [Rows(leaf).squared_norms() for leaf in jax.tree.leaves(block)]
+    total = sum(squares, jnp.zeros(mask.shape, jnp.float32))
+    weights = clip_factors(raised(total, len(squares)), clip, mask)
     return jax.tree.map(lambda leaf: Rows(leaf).weighted_sum(weights), block)

@@ -1,7 +1,7 @@
 """Ghost clipping: per-record clipped gradients, and differences of gradients, at the price of a plain gradient.
 
 The loss of one record is traced (`trace`), the operations where parameters meet the record are found and grouped by
-leaf (`plan`, `chain`, `sites`), one forward and backward pass over the batch reads inputs and errors there, and
+leaf (`analysis`, `chain`, `sites`), one forward and backward pass over the batch reads inputs and errors there, and
 norms and clipped sums come from those factors (`contributions`, `sums`). Whatever is not understood is
 differentiated record by record at that one operation: slower, never wrong.
 """
@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from ..factors import Clip
+from .analysis import Analysis, Pass, analyse, run
 from .explain import explain_clipping
-from .plan import Pass, Plan, make_plan, run
 from .sums import clipped_sum
 from .trace import UnsupportedError, trace
 
@@ -23,7 +23,9 @@ __all__ = ["clipped_difference", "clipped_gradient", "explain_clipping", "suppor
 Loss = Callable[[Any, Any], jax.Array]
 
 
-def clipped_gradient(loss: Loss, params: Any, batch: Any, mask: jax.Array, clip: Clip) -> Any:
+def clipped_gradient(
+    loss: Loss, params: Any, batch: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+) -> Any:
     """Σ_i clip(∇loss(params, z_i), clip) over the rows whose mask is set, accumulated in float32.
 
     Args:
@@ -32,35 +34,38 @@ def clipped_gradient(loss: Loss, params: Any, batch: Any, mask: jax.Array, clip:
       batch: records stacked on a leading axis of every leaf.
       mask: which rows count; the others may hold anything.
       clip: a bound on the joint norm, or a tuple with one bound for each block.
+      spot: the row whose contribution is measured; if it is too long, the sum is NaN.
     """
-    plan = _plan(loss, params, batch)
-    return clipped_sum(plan, [_run(plan, params, batch, mask)], params, mask, clip)
+    analysis = _analysis(loss, params, batch)
+    return clipped_sum(analysis, [_run(analysis, params, batch, mask)], params, mask, clip, spot=spot)
 
 
-def clipped_difference(loss: Loss, params: Any, other: Any, batch: Any, mask: jax.Array, clip: Clip) -> Any:
+def clipped_difference(
+    loss: Loss, params: Any, other: Any, batch: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+) -> Any:
     """Σ_i clip(∇loss(params, z_i) − ∇loss(other, z_i), clip) over the rows whose mask is set, in float32.
 
     The arguments are those of `clipped_gradient`, and `other` is like `params`.
     """
-    plan = _plan(loss, params, batch)
-    passes = [_run(plan, point, batch, mask) for point in (params, other)]
-    return clipped_sum(plan, passes, params, mask, clip)
+    analysis = _analysis(loss, params, batch)
+    passes = [_run(analysis, point, batch, mask) for point in (params, other)]
+    return clipped_sum(analysis, passes, params, mask, clip, spot=spot)
 
 
 def supports(loss: Loss, params: Any, batch: Any) -> bool:
     """Whether the loss can be taken apart; if not, it must be differentiated as a whole for each record."""
     try:
-        _plan(loss, params, batch)
+        _analysis(loss, params, batch)
     except UnsupportedError:
         return False
     return True
 
 
-def _plan(loss: Loss, params: Any, batch: Any) -> Plan:
+def _analysis(loss: Loss, params: Any, batch: Any) -> Analysis:
     record = jax.eval_shape(lambda rows: jax.tree.map(lambda x: x[0], rows), batch)
-    return make_plan(trace(loss, params, record))
+    return analyse(trace(loss, params, record))
 
 
-def _run(plan: Plan, params: Any, batch: Any, mask: jax.Array) -> Pass:
+def _run(analysis: Analysis, params: Any, batch: Any, mask: jax.Array) -> Pass:
     zero = jnp.zeros(mask.shape, jnp.float32)
-    return run(plan, jax.tree.leaves(params), [*jax.tree.leaves(batch), zero], len(mask))
+    return run(analysis, jax.tree.leaves(params), [*jax.tree.leaves(batch), zero], len(mask))

@@ -1,7 +1,8 @@
 """What happens to a parameter before it meets a record: the chain from a leaf to the value at a site.
 
 A per-record gradient in that value pulls back to the leaf by the chain's transposed Jacobian. If the chain only
-rearranges entries (and multiplies all of them by one number) norms are known without pulling back.
+rearranges entries, norms are known without pulling back. If it also multiplies all of them by numbers, these multiply
+the errors at the site before anything is stored: norms and sums then see the same numbers, whatever was rounded.
 """
 
 from collections.abc import Sequence
@@ -14,56 +15,74 @@ import jax.numpy as jnp
 from .trace import Op, Program
 
 REARRANGING = {"reshape", "transpose", "squeeze", "expand_dims", "rev", "neg", "copy", "copy_p", "convert_element_type"}
+SCALING = {"mul", "div"}
+UNMOVED = SCALING | {"add", "sub", "convert_element_type"}
+"""What leaves every entry of a parameter in its place: constants that are added, and precisions, have no derivative."""
 LINEAR = REARRANGING | {"broadcast_in_dim", "slice", "reduce_sum", "concatenate", "add", "sub", "add_any"}
 
 
 @dataclass(frozen=True, eq=False)
+class Link:
+    """One operation of a chain, as seen by the one operand that is made of parameters."""
+
+    op: Op
+    slot: int
+    """Which operand that is."""
+    others: tuple[int, ...]
+    """The other operands."""
+
+
+@dataclass(frozen=True, eq=False)
 class Chain:
-    """Operations from one leaf to one value, whose Jacobian is an isometry times a product of constants."""
+    """Operations from one leaf to one value, whose Jacobian rearranges entries and multiplies them by constants."""
 
     leaf: int
-    value: int
-    ops: tuple[Op, ...]
-    multipliers: tuple[int, ...]
-    divisors: tuple[int, ...]
+    links: tuple[Link, ...]
 
-    def scale(self, fixed: dict[int, Any]) -> jax.Array:
-        """By how much the chain multiplies norms."""
-        scale = jnp.ones((), jnp.float32)
-        for value in self.multipliers:
-            scale = scale * jnp.abs(jnp.asarray(fixed[value], jnp.float32).reshape(()))
-        for value in self.divisors:
-            scale = scale / jnp.abs(jnp.asarray(fixed[value], jnp.float32).reshape(()))
-        return scale
+    def scaled(self, fixed: dict[int, Any], error: jax.Array) -> jax.Array:
+        """Multiply errors at the value by the chain's constants, one after another as a backward pass does."""
+        for link in reversed(self.links):
+            if link.op.name in SCALING:
+                factor = jnp.asarray(fixed[link.others[0]], error.dtype).reshape(())
+                error = error * factor if link.op.name == "mul" else error / factor
+        return error
 
-    def pull_back(self, program: Program, fixed: dict[int, Any], gradient: jax.Array) -> jax.Array:
-        """Turn a sum of gradients in the value into the sum of gradients in the leaf."""
-        if not self.ops:
-            return gradient
-        (leaf,) = pull_back(program, (self.leaf,), (self.value,), fixed, [gradient])
+    def pull_back(self, program: Program, gradient: jax.Array) -> jax.Array:
+        """Turn a sum of scaled gradients in the value into one of gradients in the leaf: entries and signs move."""
+
+        def forward(leaf: jax.Array) -> jax.Array:
+            for link in self.links:
+                if link.op.name == "sub" and link.slot == 1:
+                    leaf = -leaf
+                elif link.op.name not in UNMOVED:
+                    (leaf,) = link.op.bind(leaf)
+            return leaf
+
+        shape = jax.ShapeDtypeStruct(program.avals[self.leaf].shape, gradient.dtype)
+        (leaf,) = jax.linear_transpose(forward, shape)(gradient)
         return leaf
 
 
 def isometry(program: Program, value: int) -> Chain | None:
-    """The chain behind a value, if it starts at one leaf and keeps norms up to a constant; else None."""
-    end, ops, multipliers, divisors = value, [], [], []
+    """The chain behind a value, if it starts at one leaf and keeps norms up to constants; else None."""
+    links: list[Link] = []
     while value not in program.leaves:
         op = program.producer[value]
         inner = [i for i in op.inputs if program.parameters_of(i)]
         others = [i for i in op.inputs if not program.parameters_of(i)]
         if len(inner) != 1 or program.from_params.intersection(others):
             return None
+        slot = op.inputs.index(inner[0])
         same_shape = program.avals[inner[0]].shape == program.avals[value].shape
         scalars = all(program.avals[i].size == 1 for i in others)
-        if op.name == "mul" and same_shape and scalars:
-            multipliers += others
-        elif op.name == "div" and op.inputs[0] == inner[0] and same_shape and scalars:
-            divisors += others
-        elif not (op.name in REARRANGING or (op.name in {"add", "sub"} and same_shape)):
+        scaling = op.name == "mul" or (op.name == "div" and slot == 0)
+        if not (
+            op.name in REARRANGING or (op.name in {"add", "sub"} and same_shape) or (scaling and same_shape and scalars)
+        ):
             return None
-        ops.append(op)
+        links.append(Link(op, slot, tuple(others)))
         value = inner[0]
-    return Chain(value, end, tuple(reversed(ops)), tuple(multipliers), tuple(divisors))
+    return Chain(value, tuple(reversed(links)))
 
 
 def _between(program: Program, values: Sequence[int]) -> list[Op]:

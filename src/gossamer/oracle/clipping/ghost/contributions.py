@@ -1,10 +1,10 @@
 """Each record's contribution to a leaf, held in whichever form is cheapest: its norm, and weighted sums over records.
 
-Every form gives the norm of the vector whose weighted sum it returns, if both are computed of the same stored arrays
-(`factors.once`). Rounding *before* that vector (in the network's forward and backward passes) changes what is
-contributed, never by how much it may exceed the threshold. Where a vector is a sum of terms that may cancel, each of
-them is bounded too, by a margin in the norm: a weighted sum over records adds them one by one, and a term of 1e30 that
-the next one takes back would take other records' parts with it.
+Every form gives the norm of the vector whose weighted sum it returns, rounded up, if both are computed of the same
+stored arrays (`factors.once`). Rounding *before* that vector (in the network's forward and backward passes) changes
+what is contributed, never by how much it may exceed the threshold. Where a vector is a sum of terms that may cancel,
+each of them is bounded too, by a margin in the norm: a weighted sum over records adds them one by one, and a term of
+1e30 that the next one takes back would take other records' parts with it.
 """
 
 from dataclasses import dataclass, field
@@ -14,17 +14,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..factors import raised, squared_norms, unit
 from .sites import Bilinear, Lookup
 
-MARGIN = 32.0
-"""Rounding errors of a sum of products that may cancel, in units of its terms' last place."""
+LEAST_MARGIN = 64
+"""The least margin for terms that may cancel, in roundings: no term is then longer than 512 times what is left."""
 
 
 class Contribution(Protocol):
     """The gradients (or differences) of a batch of records in one value of parameters."""
 
     def squared_norms(self) -> jax.Array:
-        """Return ‖g_i‖² for each record."""
+        """Return ‖g_i‖² for each record, rounded up."""
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Return Σ_i s_i g_i over the records with s_i > 0; the others may hold NaN."""
@@ -39,7 +40,7 @@ class Rows:
 
     def squared_norms(self) -> jax.Array:
         """Sum squares."""
-        return _squares(self.values, self.values.ndim - 1)
+        return squared_norms(self.values, self.values.ndim - 1)
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Sum weighted rows."""
@@ -58,7 +59,7 @@ class Outer:
 
     def squared_norms(self) -> jax.Array:
         """‖a‖²‖d‖², summed over groups."""
-        return (_floored_squares(self.a) * _floored_squares(self.d)).sum(axis=1)
+        return raised((squared_norms(self.a) * squared_norms(self.d)).sum(axis=1), self.a.shape[1])
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Aᵀ(s ⊙ D)."""
@@ -74,10 +75,10 @@ class OuterDifference:
     terms are as small as the difference unless they cancel each other, as when a grows while d shrinks. So the part
     of Δa along a2 is moved to the other term: with Δa = r + αa2 it is r ⊗ d1 + a2 ⊗ e, e = Δd + αd1, whose terms are
     orthogonal and whose squared norm is a sum of squares. What rounding leaves of ⟨r,a2⟩ is added with its sign, and
-    then MARGIN·ε times the two squares: an inner product of float32 vectors is wrong by a few ε of the product of
-    their lengths, so by the inequality of means the cross term is wrong by a few ε of the squares' sum, and the norm
-    is never under-estimated by more than the rounding of sums of squares (a few 1e-7). |α| ≤ 1e6 keeps αd1 from
-    overflowing when a2 is all but zero; the terms are then not orthogonal, and the margin still covers the cross term.
+    then a margin: an inner product of n terms is wrong by at most n roundings of the product of the lengths, in any
+    order, so that the cross term is wrong by at most 2(n + m + 2) of ‖r‖‖a2‖‖d1‖‖e‖, and this is by the inequality of
+    means at most n + m + 2 of the two squares' sum. |α| ≤ 1e6 keeps αd1 from overflowing when a2 is all but zero; the
+    terms are then not orthogonal, and the margin still covers the cross term.
     """
 
     r: jax.Array
@@ -96,11 +97,11 @@ class OuterDifference:
 
     def squared_norms(self) -> jax.Array:
         """‖r‖²‖d1‖² + ‖a2‖²‖e‖² + 2⟨r,a2⟩⟨d1,e⟩ and a margin for the rounding of the last term."""
-        r, d1, a2, e = (_floored_squares(x) for x in (self.r, self.d1, self.a2, self.e))
-        squares = r * d1 + a2 * e
+        r, d1, a2, e = (squared_norms(x) for x in (self.r, self.d1, self.a2, self.e))
+        squares = raised(r * d1 + a2 * e, 2)
         cross = 2.0 * jnp.sum(self.r * self.a2, axis=-1) * jnp.sum(self.d1 * self.e, axis=-1)
-        margin = MARGIN * jnp.finfo(squares.dtype).eps * squares
-        return (jnp.maximum(squares + cross, 0.0) + margin).sum(axis=1)
+        margin = _margin(squares, self.r.shape[-1] + self.d1.shape[-1])
+        return raised((jnp.maximum(squares + cross, 0.0) + margin).sum(axis=1), self.r.shape[1])
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Rᵀ(s ⊙ D1) + A2ᵀ(s ⊙ E)."""
@@ -113,8 +114,9 @@ class OuterDifference:
 class Gram:
     """Gradients Σ_t a_t ⊗ d_t over few positions of a large site: a is (B, H, T, n) and d is (B, H, T, m).
 
-    ‖Σ_t a_t ⊗ d_t‖² = Σ_tu ⟨a_t,a_u⟩⟨d_t,d_u⟩. Its terms may cancel; each is wrong by a few ε of its factors' lengths,
-    so MARGIN·ε (Σ_t ‖a_t‖‖d_t‖)² is added and the norm is not under-estimated.
+    ‖Σ_t a_t ⊗ d_t‖² = Σ_tu ⟨a_t,a_u⟩⟨d_t,d_u⟩. Its terms may cancel. Inner products of n and m terms, their product and
+    two sums of T terms are wrong, in any order, by at most n + m + 1 + 2T roundings of ‖a_t‖‖a_u‖‖d_t‖‖d_u‖, and these
+    add up to (Σ_t ‖a_t‖‖d_t‖)²: that margin is added.
     """
 
     a: jax.Array
@@ -124,9 +126,12 @@ class Gram:
         """Sum the product of the two Gram matrices."""
         alike = jnp.einsum("bhtn,bhun->bhtu", self.a, self.a)
         errors = jnp.einsum("bhtm,bhum->bhtu", self.d, self.d)
-        lengths = jnp.sqrt(_floored_squares(self.a) * _floored_squares(self.d)).sum(axis=-1)
-        margin = MARGIN * jnp.finfo(lengths.dtype).eps * lengths**2
-        return (jnp.maximum((alike * errors).sum(axis=(-1, -2)), 0.0) + margin).sum(axis=1)
+        (_, groups, positions, n), m = self.a.shape, self.d.shape[-1]
+        # Two sums of T terms, not one of T²: the barrier keeps the compiler from merging them.
+        total = lax.optimization_barrier((alike * errors).sum(axis=-1)).sum(axis=-1)
+        lengths = raised(jnp.sqrt(squared_norms(self.a) * squared_norms(self.d)).sum(axis=-1), positions)
+        margin = _margin(lengths**2, n + m + 2 * positions)
+        return raised((jnp.maximum(total, 0.0) + margin).sum(axis=1), groups)
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Aᵀ(s ⊙ D) over all records and positions at once."""
@@ -146,18 +151,19 @@ class Spread:
         """Add the errors of positions that read the same row, then sum squares.
 
         Positions are merged by a 0/1 matrix that sends each to the first that reads its row; rows outside the table
-        are dropped. Errors that are merged may cancel: MARGIN·ε (Σ_t ‖d_t‖)² bounds each of them.
+        are dropped. Errors that are merged may cancel: T of them added in any order are wrong by at most T roundings of
+        Σ_t ‖d_t‖, and a square of the sum by twice that of (Σ_t ‖d_t‖)².
         """
         d = self.lookup.columns(self.error)
         if self.lookup.rows is None:
-            return _squares(d, 2)
+            return squared_norms(d, 2)
         rows = self.lookup.rows(*self.indices)
         first = jnp.argmax(rows[:, :, None] == rows[:, None, :], axis=-1)
         slots = jnp.arange(self.lookup.positions)
         merge = (first[:, None, :] == slots[:, None]) & (rows[:, None, :] >= 0)
         merged = jnp.einsum("btu,bud->btd", merge.astype(d.dtype), d)
-        lengths = jnp.sqrt(_floored_squares(d)).sum(axis=-1)
-        return _squares(merged, 2) + MARGIN * jnp.finfo(d.dtype).eps * lengths**2
+        lengths = raised(jnp.sqrt(squared_norms(d)).sum(axis=-1), self.lookup.positions)
+        return squared_norms(merged, 2) + _margin(lengths**2, 2 * self.lookup.positions)
 
     def weighted_sum(self, weights: jax.Array) -> jax.Array:
         """Add the weighted errors of all records to their rows."""
@@ -201,16 +207,9 @@ def bilinear_rows_difference(site: Bilinear, x1: jax.Array, d1: jax.Array, x2: j
     return bilinear_rows(site, x1 - x2, d1) + bilinear_rows(site, x2, d1 - d2)
 
 
-def _squares(x: jax.Array, axes: int) -> jax.Array:
-    return jnp.sum(x * x, axis=tuple(range(x.ndim - axes, x.ndim)))
-
-
-def _floored_squares(x: jax.Array) -> jax.Array:
-    """‖x‖² over the last axis, counting entries whose square underflows as the largest such square.
-
-    A product of two squared norms would otherwise be 0 for a = 1e-20 and d = 1e+19, whose product is not.
-    """
-    return _squares(x, 1) + x.shape[-1] * jnp.finfo(x.dtype).tiny
+def _margin(terms: jax.Array, roundings: int) -> jax.Array:
+    """Return what so many roundings of these terms come to; a few more pay for the rounding of the margin itself."""
+    return max(LEAST_MARGIN, roundings + 8) * unit(terms) * terms
 
 
 def _product(subscripts: str, weights: jax.Array, a: jax.Array, d: jax.Array) -> jax.Array:
@@ -223,7 +222,7 @@ def _product(subscripts: str, weights: jax.Array, a: jax.Array, d: jax.Array) ->
     def blanked(a: jax.Array) -> jax.Array:
         return jnp.einsum(subscripts, jnp.where(_align(weights, a) > 0, a, 0.0), d)
 
-    return lax.cond(jnp.isfinite(_squares(a, 1)).all(), lambda a: jnp.einsum(subscripts, a, d), blanked, a)
+    return lax.cond(jnp.isfinite(squared_norms(a)).all(), lambda a: jnp.einsum(subscripts, a, d), blanked, a)
 
 
 def _weigh(weights: jax.Array, x: jax.Array) -> jax.Array:

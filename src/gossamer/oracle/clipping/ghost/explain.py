@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
+from .analysis import Alone, Analysis, Site, Together, analyse
 from .contributions import instantiated
-from .plan import Alone, Plan, Site, Together, make_plan
 from .sites import Bilinear, Lookup
 from .trace import UnsupportedError, trace
 
@@ -78,33 +78,33 @@ def explain_clipping(loss: Callable[[Any, Any], jax.Array], params: Any, record:
     names = [jax.tree_util.keystr(path) or "params" for path in paths]
     shapes = [tuple(leaf.shape) for leaf in leaves]
     try:
-        plan = make_plan(trace(loss, params, record))
+        analysis = analyse(trace(loss, params, record))
     except UnsupportedError as why:
         return ClippingTable(
             tuple(
-                LeafReport(name, shape, "whole loss", WHOLE, 0, 4 * math.prod(shape), str(why))
+                LeafReport(name, shape, "whole loss", WHOLE, flops=0, memory=4 * math.prod(shape), note=str(why))
                 for name, shape in zip(names, shapes, strict=True)
             )
         )
-    found = dict(report for part in plan.parts for report in _reports(plan, part))
+    found = dict(report for part in analysis.parts for report in _reports(analysis, part))
     unused = ("", "unused", 0, 0, "the loss does not depend on it")
-    rows = zip(names, shapes, plan.program.leaves, strict=True)
+    rows = zip(names, shapes, analysis.program.leaves, strict=True)
     return ClippingTable(tuple(LeafReport(name, shape, *found.get(k, unused)) for name, shape, k in rows))
 
 
-def _reports(plan: Plan, part: Alone | Together) -> Iterator[tuple[int, tuple[str, str, int, int, str]]]:
+def _reports(analysis: Analysis, part: Alone | Together) -> Iterator[tuple[int, tuple[str, str, int, int, str]]]:
     """Yield each leaf with its site, strategy, flops, memory and note."""
     if isinstance(part, Alone):
-        yield part.leaf, (_site(plan.sites[part.site]), *_structured(part.structure), "")
+        yield part.leaf, (_site(analysis.sites[part.site]), *_structured(part.structure), "")
         return
     for leaf in part.leaves:
         mine = [
-            (plan.sites[k], slot)
+            (analysis.sites[k], slot)
             for k, slot in part.uses
-            if leaf in plan.program.parameters_of(plan.sites[k].op.inputs[slot])
+            if leaf in analysis.program.parameters_of(analysis.sites[k].op.inputs[slot])
         ]
-        size = math.prod(plan.program.avals[leaf].shape)
-        flops = 4 * size + sum(_instantiating(plan, site, slot) for site, slot in mine)
+        size = math.prod(analysis.program.avals[leaf].shape)
+        flops = 4 * size + sum(_instantiating(analysis, site, slot) for site, slot in mine)
         sites = ", ".join(dict.fromkeys(_site(site) for site, _ in mine))
         yield leaf, (sites, "instantiate", flops, 4 * size, _note(part, [site for site, _ in mine]))
 
@@ -123,12 +123,12 @@ def _structured(structure: Bilinear | Lookup) -> tuple[str, int, int]:
     return "Gram matrices", h * (2 * t**2 * (n + m) + 2 * t * n * m), 8 * h * t**2
 
 
-def _instantiating(plan: Plan, site: Site, slot: int) -> int:
+def _instantiating(analysis: Analysis, site: Site, slot: int) -> int:
     """Operations to build one record's gradient at a site."""
     if isinstance(site.structure, Bilinear):
         s = site.structure
         return 2 * s.groups * s.positions * s.n * s.m
-    return 2 * math.prod(plan.program.avals[site.op.inputs[slot]].shape)
+    return 2 * math.prod(analysis.program.avals[site.op.inputs[slot]].shape)
 
 
 def _site(site: Site) -> str:

@@ -104,7 +104,7 @@ def dense(op: Op, slot: int, avals: Sequence[Any]) -> Bilinear:
         g = g.reshape(g.shape[:-3] + tuple(shape[k] for k in order))
         return _untranspose(g, order)
 
-    return Bilinear(slot, 1 - slot, groups, positions, n, m, rows, columns, restore)
+    return Bilinear(slot, 1 - slot, groups, positions, n=n, m=m, rows=rows, columns=columns, restore=restore)
 
 
 def convolution(op: Op, slot: int, avals: Sequence[Any]) -> Bilinear | None:
@@ -143,7 +143,7 @@ def convolution(op: Op, slot: int, avals: Sequence[Any]) -> Bilinear | None:
         g = jnp.moveaxis(g, (-1, -2), (-3, -2))
         return _untranspose(g.reshape(*lead, outs, ins, *window), spec.rhs_spec)
 
-    return Bilinear(slot, 0, groups, positions, fan, outs // groups, rows, columns, restore)
+    return Bilinear(slot, 0, groups, positions, n=fan, m=outs // groups, rows=rows, columns=columns, restore=restore)
 
 
 def lookup(op: Op, avals: Sequence[Any]) -> Lookup | None:

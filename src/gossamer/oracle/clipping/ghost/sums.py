@@ -1,12 +1,13 @@
 """From what the passes left at the sites to norms, factors and clipped sums."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ..factors import Clip, as_blocks, clip_factors, once
+from ..factors import Clip, as_blocks, clip_factors, fits, once, raised
+from .analysis import Alone, Analysis, Pass, Site, Together
 from .chain import pull_back, pull_back_at
 from .contributions import (
     Contribution,
@@ -17,53 +18,61 @@ from .contributions import (
     bilinear_rows,
     bilinear_rows_difference,
 )
-from .plan import Alone, Pass, Plan, Site, Together
 from .sites import Bilinear
 
-
-class Way(NamedTuple):
-    """How contributions to a value of parameters become contributions to a leaf: they are rearranged and scaled."""
-
-    scale: jax.Array
-    finish: Callable[[jax.Array], jax.Array]
-
-    def squared_norms(self, held: Contribution) -> jax.Array:
-        """Return ‖g_i‖² in the leaf; a scale whose square underflows must not hide a contribution that is long."""
-        return jnp.square(jnp.sqrt(held.squared_norms()) * self.scale) + jnp.finfo(jnp.float32).tiny
+Finish = Callable[[jax.Array], jax.Array]
+"""How a sum of contributions to a value of parameters becomes one of contributions to a leaf: it is rearranged."""
 
 
-def clipped_sum(plan: Plan, passes: Sequence[Pass], params: Any, mask: jax.Array, clip: Clip) -> Any:
-    """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block."""
+def clipped_sum(
+    analysis: Analysis, passes: Sequence[Pass], params: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+) -> Any:
+    """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block.
+
+    What row `spot` contributes is measured, leaf by leaf, as it is added. If that is longer than its threshold, the
+    norm that its factor came from was wrong: the sum is NaN.
+    """
     contributions: dict[int, Contribution] = {}
-    ways: dict[int, Way] = {}
-    for part in plan.parts:
+    finish: dict[int, Finish] = {}
+    for part in analysis.parts:
         if isinstance(part, Alone):
-            contributions[part.leaf], ways[part.leaf] = _alone(plan, part, passes)
+            contributions[part.leaf], finish[part.leaf] = _alone(analysis, part, passes)
         else:
-            for leaf, rows in zip(part.leaves, _together(plan, part, passes), strict=True):
-                contributions[leaf], ways[leaf] = Rows(rows), Way(jnp.ones((), rows.dtype), _same)
+            for leaf, rows in zip(part.leaves, _together(analysis, part, passes), strict=True):
+                contributions[leaf], finish[leaf] = Rows(rows), _same
 
     def clipped(held: dict[int, Contribution]) -> Any:
-        numbers = iter(plan.program.leaves)
+        numbers = iter(analysis.program.leaves)
         blocks, thresholds = as_blocks(params, clip)
-        sums = []
+        sums: list[jax.Array] = []
         for block, threshold in zip(blocks, thresholds, strict=True):
             leaves = [(next(numbers), leaf) for leaf in jax.tree.leaves(block)]
-            squares = (ways[k].squared_norms(held[k]) for k, _ in leaves if k in held)
-            weights = clip_factors(sum(squares, jnp.zeros(mask.shape, jnp.float32)), threshold, mask)
-            sums += [
-                ways[k].finish(held[k].weighted_sum(weights)).reshape(leaf.shape) if k in held else _zeros(leaf)
-                for k, leaf in leaves
-            ]
+            squares = [held[k].squared_norms() for k, _ in leaves if k in held]
+            total = sum(squares, jnp.zeros(mask.shape, jnp.float32))
+            weights = clip_factors(raised(total, len(squares)), threshold, mask)
+
+            def added(held: dict[int, Contribution], weights: jax.Array, leaves: Any = leaves) -> list[jax.Array]:
+                return [
+                    finish[k](held[k].weighted_sum(weights)).reshape(leaf.shape) if k in held else _zeros(leaf)
+                    for k, leaf in leaves
+                ]
+
+            within = fits(added(*_row((held, weights), spot)), 1, threshold)
+            sums += [jnp.where(within, leaf, jnp.nan) for leaf in added(held, weights)]
         return jax.tree.unflatten(jax.tree.structure(params), sums)
 
     return once(clipped, contributions)
 
 
-def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> tuple[Contribution, Way]:
+def _row(tree: Any, row: jax.Array | int) -> Any:
+    """Return one row of everything."""
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, row, 1), tree)
+
+
+def _alone(analysis: Analysis, part: Alone, passes: Sequence[Pass]) -> tuple[Contribution, Finish]:
     """Norms from the factors; the summed gradient alone passes through the chain."""
-    site, structure, fixed = plan.sites[part.site], part.structure, passes[0].fixed
-    errors = [_wide(point.errors[part.site][0]) for point in passes]
+    site, structure, fixed = analysis.sites[part.site], part.structure, passes[0].fixed
+    errors = [part.chain.scaled(fixed, _wide(point.errors[part.site][0])) for point in passes]
     held: Contribution
     if isinstance(structure, Bilinear):
         inputs = [_wide(point.inputs[part.site][structure.other]) for point in passes]
@@ -76,40 +85,40 @@ def _alone(plan: Plan, part: Alone, passes: Sequence[Pass]) -> tuple[Contributio
         held, restore = Spread(structure, _indices(site, part.site, passes[0]), _difference(errors)), _same
 
     def finish(total: jax.Array) -> jax.Array:
-        return part.chain.pull_back(plan.program, fixed, restore(total))
+        return part.chain.pull_back(analysis.program, restore(total))
 
-    return held, Way(part.chain.scale(fixed), finish)
+    return held, finish
 
 
-def _together(plan: Plan, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
+def _together(analysis: Analysis, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
     """Each record's exact gradient in each of these leaves, added over all the places that use them."""
-    program, fixed = plan.program, [point.fixed for point in passes]
+    program, fixed = analysis.program, [point.fixed for point in passes]
     if part.linear:
-        gradients = _values(plan, part, passes)
+        gradients = _values(analysis, part, passes)
         back = jax.vmap(lambda g: pull_back(program, part.leaves, part.values, fixed[0], g))
         return list(back(gradients))
     each = []
     for point in passes:
         back = jax.vmap(lambda g, at=point.fixed: pull_back_at(program, part.leaves, part.values, at, g))
-        each.append([_wide(leaf) for leaf in back(_values(plan, part, [point]))])
+        each.append([_wide(leaf) for leaf in back(_values(analysis, part, [point]))])
     return [_difference(leaf) for leaf in zip(*each, strict=True)]
 
 
-def _values(plan: Plan, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
+def _values(analysis: Analysis, part: Together, passes: Sequence[Pass]) -> list[jax.Array]:
     """Each record's gradient (or difference) in the values of parameters that these leaves make."""
     totals: dict[int, jax.Array] = {}
     for index in dict.fromkeys(index for index, _ in part.uses):
-        site = plan.sites[index]
-        for slot, rows in zip(site.slots, _instantiate(plan, index, passes), strict=True):
+        site = analysis.sites[index]
+        for slot, rows in zip(site.slots, _instantiate(analysis, index, passes), strict=True):
             value = site.op.inputs[slot]
             if (index, slot) in part.uses:
                 totals[value] = totals[value] + rows if value in totals else rows
     return [totals[value] for value in part.values]
 
 
-def _instantiate(plan: Plan, index: int, passes: Sequence[Pass]) -> list[jax.Array]:
+def _instantiate(analysis: Analysis, index: int, passes: Sequence[Pass]) -> list[jax.Array]:
     """Each record's gradient (or difference) in a site's operands made of parameters."""
-    site, structure = plan.sites[index], plan.sites[index].structure
+    site, structure = analysis.sites[index], analysis.sites[index].structure
     if not isinstance(structure, Bilinear):
         each = [_differentiate(site, point, index) for point in passes]
         return [_difference(rows) for rows in zip(*each, strict=True)]

@@ -127,7 +127,16 @@ def trace(loss: Callable[[Any, Any], jax.Array], params: Any, record: Any) -> Pr
     closed = jax.make_jaxpr(tapped)(leaves, record, zero)
     if closed.effects:
         raise UnsupportedError("the loss has side effects")
-    return _flatten(closed, len(leaves))
+    program = _flatten(closed, len(leaves))
+    _check_real(program)
+    return program
+
+
+def _check_real(program: Program) -> None:
+    """Refuse complex numbers: a gradient in one is complex, its squares are no norms, its real part alone goes on."""
+    moving = (program.avals[value].dtype for value, leaves in program.ancestors.items() if leaves)
+    if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in moving):
+        raise UnsupportedError("parameters become complex numbers on their way")
 
 
 def _flatten(closed: core.ClosedJaxpr, n_leaves: int) -> Program:
@@ -176,4 +185,4 @@ def _flatten(closed: core.ClosedJaxpr, n_leaves: int) -> Program:
             kept.append(op)
             needed.update(op.inputs)
     leaves, record = tuple(arguments[:n_leaves]), tuple(arguments[n_leaves:])
-    return Program(tuple(reversed(kept)), constants, avals, leaves, record, result)
+    return Program(tuple(reversed(kept)), constants, avals, leaves=leaves, record=record, result=result)

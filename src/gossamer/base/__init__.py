@@ -1,0 +1,1 @@
+"""What every room stands on: messages, trees of arrays, errors, files that are whole, entropy, processes."""

@@ -1,0 +1,70 @@
+"""Shares that a problem needs to be public, bought by one query: of groups, and of positive labels.
+
+They are offered as `gs.objectives.group_shares` and `gs.objectives.positive_share`, beside the problems that they are
+for, and live here because buying is a run of `gs.solve`.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gossamer.engine.solving import solve
+from gossamer.geometry import Simplex
+from gossamer.methods.gd import GD
+from gossamer.objectives.erm import ERM
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.certificate import Certificate
+
+
+def group_shares(
+    members: Any, groups: int, budget: Budget, seed: int | None = None
+) -> tuple[tuple[float, ...], Certificate]:
+    """Buy the share of each group by one query of its own; return the shares and the certificate of what that cost.
+
+    Its cost adds to that of the training that uses the shares: the two certificates compose, and nothing does that for
+    you. (Their (ε, δ) add up; less is proved by composing both schedules in one accountant.) The noisy shares are moved
+    to the nearest ones that add up to 1, each at least about that of one record.
+
+    Args:
+      members: the group 0, …, groups − 1 of each record.
+      groups: k, their public number.
+      budget: what this query may spend.
+      seed: None takes entropy from the operating system. A number is for tests.
+    """
+    members = np.asarray(members)
+    if members.ndim != 1 or not np.isin(members, range(groups)).all():
+        raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
+    # One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can
+    # be, and so is the noise; what of it points along (1, …, 1) is taken out again, since shares add up to 1.
+    once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
+    answer = solve(
+        ERM(_centred), members.astype(np.int32), once, budget, init=jnp.zeros(groups), seed=seed, progress=False
+    )
+    least = 1 / (len(members) + groups)
+    shares = least + Simplex(1 - groups * least).project(1 / groups - least + answer.params)
+    return tuple(np.asarray(shares, np.float64).tolist()), answer.certificate
+
+
+def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:
+    """Buy the share of positive labels by one query of its own; return it and the certificate of what that cost.
+
+    Labels are two groups, whose shares `group_shares` buys: its docstring says what adds up. The answer is kept about
+    one record away from 0 and 1.
+
+    Args:
+      labels: an array of 0 and 1, one for each record.
+      budget: what this query may spend.
+      seed: None takes entropy from the operating system. A number is for tests.
+    """
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not np.isin(labels, (0, 1)).all():
+        raise ValueError("labels must be a list of 0 and 1, one for each record.")
+    (_, positives), certificate = group_shares(labels, 2, budget, seed)
+    return positives, certificate
+
+
+def _centred(x: jax.Array, group: jax.Array) -> jax.Array:
+    return -jnp.dot(x, jax.nn.one_hot(group, x.size) - 1 / x.size)

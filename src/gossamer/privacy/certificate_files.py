@@ -1,0 +1,113 @@
+"""A certificate's fields as JSON, and back. Files may have been edited or made up: whatever is odd is refused."""
+
+import dataclasses
+import json
+import math
+from typing import Any, NoReturn, TypeVar
+
+from gossamer.base.leak import Leak
+from gossamer.base.messages import is_number
+from gossamer.privacy import format1
+from gossamer.privacy.facts import Bought, LossBounds, Unit
+from gossamer.privacy.schedule import Schedule
+
+_FORMAT = 2
+_DIGITS = 18
+"""Whole numbers of so many digits fit into 64 bits."""
+_T = TypeVar("_T")
+
+
+def write(fields: dict[str, Any]) -> str:
+    """Return the fields of a certificate as JSON."""
+    content = {
+        "format": _FORMAT,
+        **fields,
+        "epsilon": _finite_or_word(fields["epsilon"]),
+        "unit": dataclasses.asdict(fields["unit"]),
+        "schedule": fields["schedule"].to_dicts(),
+        "purchases": [{**vars(each), "epsilon": _finite_or_word(each.epsilon)} for each in fields["purchases"]],
+        "leaks": [dataclasses.asdict(leak) for leak in fields["leaks"]],
+        "loss_bounds": None if fields["loss_bounds"] is None else dataclasses.asdict(fields["loss_bounds"]),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def read(text: str, expected: set[str]) -> dict[str, Any]:
+    """Return the fields that a file holds: those that are expected, or those of format 1 translated into them."""
+    content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite, parse_int=_short)
+    known = {_FORMAT: expected, 1: format1.FIELDS}
+    form = content.pop("format", None) if isinstance(content, dict) else None
+    if type(form) is not int or form not in known:
+        raise ValueError(f"it must have format 1 or {_FORMAT}. Was it written by another version of Gossamer?")
+    if set(content) != known[form]:
+        raise ValueError(f"its fields differ by {sorted(known[form] ^ set(content))}.")
+    content |= {
+        "epsilon": _epsilon(content["epsilon"]),
+        "schedule": Schedule.from_dicts(content["schedule"], content["n"]),
+    }
+    return format1.translate(content) if form == 1 else {**content, **_facts(content)}
+
+
+def _facts(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that have classes of their own, or are tuples."""
+    bounds = content["loss_bounds"]
+    return {
+        "unit": _made(Unit, content["unit"]),
+        "purchases": tuple(
+            _made(Bought, {**_object(row), "epsilon": _epsilon(row["epsilon"])}) for row in _list(content["purchases"])
+        ),
+        "leaks": tuple(_made(Leak, row) for row in _list(content["leaks"])),
+        "loss_bounds": None if bounds is None else _made(LossBounds, bounds),
+        "trusted": tuple(_list(content["trusted"])),
+        "noted": tuple(_list(content["noted"])),
+    }
+
+
+def _made(kind: type[_T], row: Any) -> _T:
+    return kind(**_object(row))
+
+
+def _object(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise TypeError("unit, purchases, leaks and loss_bounds must be JSON objects, or lists of them.")
+    return row
+
+
+def _list(rows: Any) -> list[Any]:
+    if not isinstance(rows, list):
+        raise TypeError("purchases, leaks, trusted and noted must be lists.")
+    return rows
+
+
+def _epsilon(value: Any) -> float:
+    if value != "inf" and not is_number(value):
+        raise TypeError('epsilon must be a number, or "inf" where no privacy is promised.')
+    return float(value)
+
+
+def _finite_or_word(value: float) -> float | str:
+    return value if math.isfinite(value) else "inf"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that stands twice: two readers could take two different values for it."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in one JSON object.")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number of JSON.")
+
+
+def _finite(numeral: str) -> float:
+    value = float(numeral)
+    if not math.isfinite(value):
+        raise ValueError("a number is too large.")
+    return value
+
+
+def _short(numeral: str) -> int:
+    if len(numeral) > _DIGITS:
+        raise ValueError("a number is too large.")
+    return int(numeral)

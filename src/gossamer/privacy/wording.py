@@ -1,0 +1,101 @@
+"""A certificate's facts as sentences. Nothing reads these sentences back: whoever needs a fact asks for the fact."""
+
+from typing import TYPE_CHECKING, Any
+
+from gossamer.base.leak import Leak, Where
+from gossamer.privacy.budget import Neighbors
+from gossamer.privacy.facts import Bought, LossBounds, UnitName
+
+if TYPE_CHECKING:
+    from gossamer.privacy.certificate import Certificate
+
+_NEIGHBORS: dict[Neighbors, str] = {
+    "replace_one": "Two tables are neighbours when they have the same number of records and differ in one of them.",
+    "add_remove": "Two tables are neighbours when one has a record in a row where the other has none; n, which answers "
+    "are divided by, is the same public number for both.",
+}
+_UNITS: dict[UnitName, str] = {
+    "row": "Each record is one row: a person with several rows is protected only as far as group privacy goes.",
+}
+_ALWAYS = (
+    "The number of records n is public.",
+    "The loss, the starting point and all hyper-parameters were chosen without looking at these records.",
+    "Noise is drawn in float32 from a pseudo-random generator; an attacker cannot break the generator and does "
+    "not exploit the gaps between floating-point numbers.",
+    "The attacker sees the result and everything public about the run, but neither memory nor running times.",
+)
+_LEAKS: dict[Where, str] = {
+    "argument": "{name}, {what}, was",
+    "column": "the declaration of column {name!r} ({what}) was",
+    "target": "the {what} of target {name!r} was",
+    "group": "the {what} of column {name!r} was",
+}
+_DIAGNOSTICS = "Non-private diagnostics were computed and looked at: they are outside this guarantee."
+
+
+def conditions(certificate: "Certificate") -> tuple[str, ...]:
+    """Return what must be true for the guarantee to hold, and what else a reader must know about it."""
+    sentences = [_NEIGHBORS[certificate.neighbors], _UNITS[certificate.unit.name], *_ALWAYS]
+    if certificate.truncation_delta > 0:
+        sentences.append(
+            f"Poisson samples are cut at a static size; the {certificate.truncation_delta:.2g} that this may cost is "
+            "part of delta."
+        )
+    if not certificate.is_private:
+        sentences.append("epsilon is infinite: NO PRIVACY is promised.")
+    if certificate.reproducible:
+        sentences.append(
+            "The seed was fixed: whoever knows or guesses it can subtract the noise. Use it for tests only."
+        )
+    sentences += [f"Trusted, not checked: {why}" for why in certificate.trusted]
+    if certificate.loss_bounds is not None:
+        sentences += _loss_bounds(certificate.loss_bounds)
+    sentences += [_bought(each, certificate.is_private) for each in certificate.purchases]
+    return (*sentences, *certificate.noted)
+
+
+def reservations(certificate: "Certificate") -> tuple[str, ...]:
+    """Return what was done outside the guarantee, on purpose."""
+    return (_DIAGNOSTICS,) if certificate.diagnostics else ()
+
+
+def unmet(certificate: "Certificate") -> tuple[str, ...]:
+    """Return the assumptions that are known to be false: a sentence for each leak."""
+    return tuple(map(leak, certificate.leaks))
+
+
+def leak(told: Leak) -> str:
+    """Return a leak as the assumption that is not met."""
+    if told.where == "noted":
+        return f"NOT MET: {told.what}"
+    what = _LEAKS[told.where].format(name=told.name, what=told.what)
+    return f"NOT MET: {what} read from the records and is outside this guarantee."
+
+
+def randomness(reproducible: bool) -> str:
+    """Return where the noise came from."""
+    return "a fixed seed: the noise is reproducible" if reproducible else "entropy of the operating system"
+
+
+def code(value: Any) -> str:
+    """Return a described setting as Python would write it, such as L2(strength=0.1)."""
+    if isinstance(value, dict):
+        fields = {name: part for name, part in value.items() if name != "kind"}
+        return f"{value.get('kind', '')}({', '.join(f'{name}={code(part)}' for name, part in fields.items())})"
+    if isinstance(value, list):
+        return f"({', '.join(map(code, value))})"
+    return str(value)
+
+
+def _loss_bounds(bounds: LossBounds) -> tuple[str, str]:
+    curved = "" if bounds.curvature is None else f", with a second derivative of at most {bounds.curvature:g},"
+    return (
+        f"The loss is convex in the score{curved} for every target.",
+        f"Rows are shortened to norm {bounds.row_norm:g} and the slope of the loss is cut at {bounds.lipschitz:g}; "
+        "both numbers are public.",
+    )
+
+
+def _bought(bought: Bought, is_private: bool) -> str:
+    kind, worth = ("private", "its cost is part of this guarantee") if is_private else ("exact", "it is NOT private")
+    return f"The loss and the method also depend on the {kind} answer {bought.name!r}: {worth}."

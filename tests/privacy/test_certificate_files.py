@@ -1,0 +1,129 @@
+"""Certificates that somebody edited or made up: one clear error, or a verdict that is not fooled."""
+
+import dataclasses
+import json
+
+import pytest
+
+import gossamer as gs
+from gossamer.base.leak import Leak
+from gossamer.learn import _buying
+from gossamer.privacy.certificate import certify
+from gossamer.privacy.facts import LossBounds
+
+WHOLE = gs.Budget(1.0, 1e-3)
+PROBLEM = gs.ERM(gs.objectives.logistic, regularizer=gs.L2(0.1))
+
+
+def everything():
+    """Return a certificate that has something in every field, and verifies."""
+    part, rest = _buying.split(WHOLE)
+    bought = certify(gs.plan(gs.methods.GD(steps=1), 64, part), PROBLEM, None, False)
+    bounds = LossBounds(row_norm=2.0, lipschitz=1.0, curvature=0.25)
+    planned = gs.plan(gs.methods.SGD(steps=50, batch_size=16), 64, rest)
+    training = certify(planned, PROBLEM, None, True, ("a public grid",), bounds)
+    return dataclasses.replace(
+        _buying.compose(_buying.POSITIVES, bought, training, WHOLE),
+        leaks=(Leak("data_norm", "the largest row norm", "argument"), Leak("age", "range", "column")),
+        noted=("An old sentence.",),
+    )
+
+
+CONTENT = json.loads(everything().to_json())
+DEEP = json.loads("[" * 50 + "]" * 50)
+WRONG = (None, True, "x", "inf", -1, 0.5, 1e308, 10**400, [], {}, {"x": 1}, DEEP)
+FREE = {
+    *("configuration", "problem", "method", "versions", "reproducible", "diagnostics"),
+    *("leaks", "trusted", "noted", "loss_bounds"),
+}
+"""What is stated and cannot be recomputed: other values of the right type are other statements."""
+IDLE = {"name", "clip", "weight", "noise", "dual"}
+"""What of a query costs nothing."""
+
+
+def paths(value, path=()):
+    """Return the way to every part of a JSON value."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    yield from ([path] if path else [])
+    for name, part in parts:
+        yield from paths(part, (*path, name))
+
+
+def changed(path, value):
+    """Return the certificate with one part changed."""
+    content = json.loads(json.dumps(CONTENT))
+    place = content
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return content
+
+
+def is_weaker(path, value):
+    """Return whether a change makes the promise weaker, or adds noise: it may hold."""
+    return (path, value) in [(("delta",), 0.5), (("epsilon",), "inf")] or (path[-1], value) == (
+        "noise_multiplier",
+        1e308,
+    )
+
+
+def test_it_survives_json_with_something_in_every_field():
+    assert gs.Certificate.from_json(everything().to_json()) == everything()
+    assert everything().verify()
+    assert all(CONTENT[name] not in ([], {}, None) for name in CONTENT if name != "selection")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", list(paths(CONTENT)), ids=lambda path: ".".join(map(str, path)))
+def test_a_part_of_another_type_or_value_is_refused_or_found_out(path):
+    for value in WRONG:
+        if value == (original := _at(path)) and type(value) is type(original):
+            continue
+        try:
+            read = gs.Certificate.from_json(json.dumps(changed(path, value)))
+        except ValueError as error:
+            assert str(error).startswith("not a certificate: ")
+            assert len(str(error)) < 400
+            continue
+        free = path[0] in FREE or (path[0] == "schedule" and path[-1] in IDLE)
+        assert free or not read.verify() or is_weaker(path, value), (path, value)
+        str(read)
+
+
+def _at(path):
+    value = CONTENT
+    for name in path:
+        value = value[name]
+    return value
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_field_that_is_missing_is_named(name):
+    content = {key: value for key, value in CONTENT.items() if key != name}
+    with pytest.raises(ValueError, match=f"not a certificate: .*{name}"):
+        gs.Certificate.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Expecting value"),
+        ("not json", "Expecting value"),
+        ("[" * 100_000, "recursion"),
+        ("{}", "format 1 or 2"),
+        ("[1]", "format 1 or 2"),
+        ('{"format": 99}', "format 1 or 2"),
+        ('{"format": true}', "format 1 or 2"),
+        ('{"format": [2]}', "format 1 or 2"),
+        (json.dumps({**CONTENT, "extra": 1}), r"differ by \['extra'\]"),
+        (json.dumps({**CONTENT, "epsilon": float("nan")}), "NaN is not a number of JSON"),
+        (json.dumps(CONTENT).replace('"epsilon": 1.0', '"epsilon": 1e999', 1), "too large"),
+        (json.dumps(CONTENT).replace('"n": 64', '"n": ' + "9" * 5000, 1), "too large"),
+        (json.dumps(CONTENT).replace('"n": 64', '"n": 640, "n": 64', 1), "stands twice"),
+        (json.dumps({**CONTENT, "selection": {"runs": 3}}), "selection must be null"),
+        (json.dumps({**CONTENT, "unit": {"name": "household"}}), "unit of privacy"),
+    ],
+)
+def test_what_is_not_a_certificate_is_refused(text, message):
+    with pytest.raises(ValueError, match=f"not a certificate: .*{message}"):
+        gs.Certificate.from_json(text)
