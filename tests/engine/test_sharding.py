@@ -70,7 +70,7 @@ def test_samples_of_shards(name):
     entry = ENTRIES[name]
     spread_out = entry.solve(seed=0, mesh=MESH)
     params, problem, _ = solving.split_params(entry.problem, entry.init)
-    planned = gs.plan(entry.method, N, BUDGET)
+    planned = gs.plan(entry.method.sized(params), N, BUDGET)
     assert spread_out.certificate == certify(planned, problem, 0, False)
     run = open_run(planned, problem, entry.data, init=params, key=jax.random.key(0), mesh=MESH)
     secrets = run.secrets

@@ -173,7 +173,7 @@ add("take_beyond", lambda p, z: jnp.sum(jnp.take(p["t"], 3 + z[1] % 5, axis=0, m
 
 @loss
 def window(p, z):
-    return jnp.sum(lax.dynamic_slice(p["t"], (z[1] % 3, 1), (2, 4)) * z[0][:4])
+    return jnp.sum(lax.dynamic_slice(p["t"], (z[1] % 3, jnp.int32(1)), (2, 4)) * z[0][:4])
 
 
 @loss
@@ -438,7 +438,7 @@ def eighths(p, z):
 
 @loss
 def random_features(p, z):
-    projection = jax.random.normal(jax.random.key(0), (4, 6))
+    projection = jax.random.normal(jax.random.key(0), (4, 6), jnp.float32)
     return jnp.sum(jnp.cos(projection @ z[0]) * p["b"])
 
 
