@@ -6,9 +6,9 @@ Every test is in one of three rings, by its marker:
 * `slow`: `make test` runs it;
 * `deep`: only `make deep` runs it.
 
-LLVM's optimisations are off: the programs here are small and run briefly, so that compiling them is most of their cost.
-XLA's own passes are not touched. But optimisations round differently, and users' programs have them: `make deep` runs
-the tests marked `hostile` again, with XLA_FLAGS that leave them on.
+LLVM's optimisations and XLA's new emitters of fused loops are off: the programs here are small and run briefly, so that
+compiling them is most of their cost. XLA's other passes are not touched. But optimised programs round differently, and
+users run those: `make deep` runs the tests marked `hostile` again, with XLA_FLAGS that leave everything on.
 The processor plays eight devices for tests of sharding.
 """
 
@@ -18,7 +18,12 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count=8")
+FLAGS = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_force_host_platform_device_count=8",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
 
 
 @pytest.fixture(autouse=True, scope="module")
