@@ -30,6 +30,7 @@ def measure(process: int, count: int, address: str, batch: int, features: int) -
     from jax.sharding import Mesh
 
     import gossamer as gs
+    from gossamer.base.entropy import new_key
     from gossamer.engine.opening import open_run
     from gossamer.oracle.shards import local_rows
 
@@ -42,7 +43,7 @@ def measure(process: int, count: int, address: str, batch: int, features: int) -
     method = gs.methods.SGD(steps=(ROUNDS + 1) * STEPS, batch_size=batch)
     problem, init = gs.ERM(gs.objectives.logistic), {"weights": jnp.zeros(features), "intercept": jnp.zeros(())}
     planned = gs.plan(method, ROWS, gs.Budget(np.inf, 1e-6))
-    run = open_run(planned, problem, (X, (X[:, 0] > 0).astype(np.float32)), init=init, key=jax.random.key(0), mesh=mesh)
+    run = open_run(planned, problem, (X, (X[:, 0] > 0).astype(np.float32)), init=init, key=new_key(0), mesh=mesh)
     carry, times = run.start, []
     for stop in range(STEPS, method.steps + 1, STEPS):
         begun = time.perf_counter()

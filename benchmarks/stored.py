@@ -59,6 +59,7 @@ def measure(folder: Path, on_disk: bool) -> dict[str, float]:
     import jax.numpy as jnp
 
     import gossamer as gs
+    from gossamer.base.entropy import new_key
     from gossamer.engine.opening import open_run
     from gossamer.oracle.records import Records, Shards, Store
 
@@ -76,7 +77,7 @@ def measure(folder: Path, on_disk: bool) -> dict[str, float]:
 
     def timed(method: Any, first: int, last: int, before: Any = lambda: None) -> float:
         planned = gs.plan(method, n, gs.Budget(1.0, 1e-8))
-        run = open_run(planned, problem, records, init=init, key=jax.random.key(0))
+        run = open_run(planned, problem, records, init=init, key=new_key(0))
         carry = run.advance(run.start, first)
         before()
         begun = time.perf_counter()

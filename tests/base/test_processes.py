@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gossamer.base import processes
+from gossamer.base.entropy import new_key
 from gossamer.base.exceptions import LostProcessError
 from gossamer.engine.solving import _stops
 
@@ -76,7 +77,7 @@ def test_one_of_two_processes_is_killed(tmp_path):
 
 
 def test_with_one_process_nothing_is_exchanged():
-    tree = {"key": jax.random.key(3), "number": np.float32(2)}
+    tree = {"key": new_key(3), "number": np.float32(2)}
     assert processes.from_first(tree) is tree
     assert processes.of_all(2**61 - 1) == [2**61 - 1]
     assert processes.all_agree(lambda: 7) == 7

@@ -17,6 +17,7 @@ from testkit.catalogue import ENTRIES
 from testkit.rings import deep_but
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.engine.checkpoints import Checkpoints
 from gossamer.learn import PrivateAUCClassifier
@@ -178,10 +179,10 @@ def test_what_was_bought_before_the_run_is_not_bought_twice(tmp_path, monkeypatc
 
 
 def test_bits_of_types_that_numpy_does_not_know(tmp_path):
-    run = {"weights": jnp.arange(4, dtype=jnp.bfloat16), "key": jax.random.key(3)}
+    run = {"weights": jnp.arange(4, dtype=jnp.bfloat16), "key": new_key(3)}
     saved = Checkpoints(tmp_path)
     saved.begin({"name": "x"}, run)
-    like = {"weights": jnp.zeros(4, jnp.bfloat16), "key": jax.random.key(0)}
+    like = {"weights": jnp.zeros(4, jnp.bfloat16), "key": new_key(0)}
     back = Checkpoints(tmp_path, resume=True).begin({"name": "x"}, like)
     assert back["weights"].dtype == jnp.bfloat16
     np.testing.assert_array_equal(back["weights"], run["weights"])

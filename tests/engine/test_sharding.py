@@ -14,6 +14,7 @@ from testkit.catalogue import BUDGET, ENTRIES, N
 from testkit.rings import deep_but
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop, solving
 from gossamer.engine.opening import open_run, set_up
 from gossamer.oracle.door import Door, Oracle, Question, Secrets
@@ -52,7 +53,7 @@ def test_without_noise_eight_devices_are_one(name):
     alone = entry.solve(method, FREE, seed=0)
     params, problem, _ = solving.split_params(entry.problem, entry.init)
     planned = gs.plan(method, N, FREE)
-    run = open_run(planned, problem, entry.data, init=params, key=jax.random.key(0), mesh=MESH)
+    run = open_run(planned, problem, entry.data, init=params, key=new_key(0), mesh=MESH)
     program = loop.advance.lower(run.setup, run.secrets, run.start, jnp.int32(0), MESH).compile()
     close(program(run.secrets, run.start, jnp.int32(method.steps)).choice.params, alone.params)
     reduced = [line.split(" all-reduce(")[0] for line in program.as_text().splitlines() if " all-reduce(" in line]
@@ -72,7 +73,7 @@ def test_samples_of_shards(name):
     params, problem, _ = solving.split_params(entry.problem, entry.init)
     planned = gs.plan(entry.method.sized(params), N, BUDGET)
     assert spread_out.certificate == certify(planned, problem, 0, False)
-    run = open_run(planned, problem, entry.data, init=params, key=jax.random.key(0), mesh=MESH)
+    run = open_run(planned, problem, entry.data, init=params, key=new_key(0), mesh=MESH)
     secrets = run.secrets
     assert run.program().count("stablehlo.all_reduce") == len(planned.schedule.queries)
     by_shard = Secrets(
@@ -122,7 +123,7 @@ def answers(kind, sharded, noise):
     mesh = MESH if sharded else None
     shards = Shards.over(mesh, N)
     door = Door(N, schedule, (("mean", shards.rows if sharded else capacity),), "vmap", None, shards.axes, shards.count)
-    keys = loop.split(jax.random.key(5))
+    keys = loop.split(new_key(5))
     level = {"mean": jnp.float32(noise)}
 
     def draw(secrets):

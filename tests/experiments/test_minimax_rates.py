@@ -9,6 +9,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.base import trees
+from gossamer.base.entropy import new_key
 from gossamer.experiments import Settings, minimax_rates
 from gossamer.experiments.sweep import iterates
 
@@ -98,7 +99,7 @@ def test_iterates_are_those_of_a_run():
     method = gs.methods.SGDA(steps=3, batch_size=20, ascent="public", output="last")
     problem, data = minimax_rates.APART, minimax_rates.table(40, np.random.default_rng(0))
     budget, init = gs.Budget(1.0, 1e-3), minimax_rates.INIT
-    first, _, last = iterates(problem, data, method, budget, init, jax.random.key(5), (0, 2, 3))
+    first, _, last = iterates(problem, data, method, budget, init, new_key(5), (0, 2, 3))
     result = gs.solve(problem, data, method, budget, init=init, seed=5, progress=False)
     jax.tree.map(np.testing.assert_array_equal, first, init)
     jax.tree.map(np.testing.assert_array_equal, last, result.params)

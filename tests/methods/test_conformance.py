@@ -12,6 +12,7 @@ from testkit.rings import deep_but
 from testkit.tables import OPPOSITE, START, TABLE, bent_loss, linear_loss, linear_params, logistic_table
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.engine.opening import open_run
 from gossamer.methods import GD, SGD, SVRG, AccMD, Spider, SVRGpp
@@ -121,7 +122,7 @@ def test_audit(case, neighbors):
 
 def test_asks_exactly_what_it_scheduled(case):
     planned = gs.plan(case.method, len(TABLE), BUDGET)
-    carry = open_run(planned, case.problem(), TABLE, init=START, key=jax.random.key(0)).finish()
+    carry = open_run(planned, case.problem(), TABLE, init=START, key=new_key(0)).finish()
     asked = {name: int(count) for name, count in carry.ledger.counts.items()}
     assert asked == {query.name: query.count for query in planned.schedule}
 

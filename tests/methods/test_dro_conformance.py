@@ -13,6 +13,7 @@ from testkit.tables import linear_params, logistic_table
 from testkit.twins import BatchMeanOracle
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.engine.opening import open_run
 from gossamer.methods import DoubleSpider, RecursiveSpider
@@ -217,7 +218,7 @@ def test_without_noise_it_is_the_textbook_method_and_asks_what_it_scheduled(prob
     free = {name: 1e3 for name in ("clip", "clip_dual", "smoothness_mixed", "smoothness_dual") if hasattr(method, name)}
     method = dataclasses.replace(method, **free, batch_size=len(X))
     planned = gs.plan(method, len(X), gs.Budget(np.inf, 1e-5))
-    carry = open_run(planned, problem, (X, y), init=linear_params(), key=jax.random.key(0)).finish()
+    carry = open_run(planned, problem, (X, y), init=linear_params(), key=new_key(0)).finish()
     asked = {name: int(count) for name, count in carry.ledger.counts.items()}
     assert asked == {query.name: query.count for query in planned.schedule}
     expected, dual = reference(X, y, problem, method)

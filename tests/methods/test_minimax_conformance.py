@@ -14,6 +14,7 @@ from testkit.minimax_twins import CrossedOracle, UnnoisedAscent
 from testkit.rings import deep_but
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.engine.opening import open_run
 from gossamer.methods import SGDA, PrivateDiff
@@ -99,7 +100,7 @@ def test_audit(method, neighbors):
 def _run(problem, rows, method, budget):
     """Run to the end; return what came out, and how often each query was asked."""
     planned = gs.plan(method, len(rows), budget)
-    carry = open_run(planned, problem, rows, init=START, key=jax.random.key(0)).finish()
+    carry = open_run(planned, problem, rows, init=START, key=new_key(0)).finish()
     return carry.choice.params, {name: int(count) for name, count in carry.ledger.counts.items()}
 
 

@@ -12,6 +12,7 @@ import pytest
 from testkit.games import GAME, ROWS, SOLO, START, game_loss
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.engine.opening import Lane, set_up
 from gossamer.methods import GD, SGDA, PrivateDiff
@@ -54,7 +55,7 @@ def test_each_block_gets_its_own_share_of_the_noise():
         lane = Lane(setup, planned.noise(), START, key)
         return lane.finish(lane.oracle(jnp.zeros((4, 4)))).choice.params
 
-    answers = jax.jit(jax.vmap(one_run))(jax.random.split(jax.random.key(0), runs))
+    answers = jax.jit(jax.vmap(one_run))(jax.random.split(new_key(0), runs))
     sigma = planned.schedule["gradient"].noise_multiplier
     deviations = [clip * w * sigma / 4 for clip, w in zip(clips, noise_split(START, clips), strict=True)]
     for block, deviation, other in zip(answers, deviations, deviations[::-1], strict=True):

@@ -67,7 +67,7 @@ def test_asks_exactly_what_it_scheduled_with_no_key_twice_and_compiles_once(meth
     planned = gs.plan(method, len(TABLE), BUDGET)
 
     def run(table, seed):
-        return open_run(planned, BENT, table, init=START, key=jax.random.key(seed)).finish()
+        return open_run(planned, BENT, table, init=START, key=new_key(seed)).finish()
 
     with jax.debug_key_reuse(True):
         first = run(TABLE, 3)

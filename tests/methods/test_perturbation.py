@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from testkit.tables import logistic_table
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.datasets import breast_cancer
 from gossamer.methods.perturbation import (
     ObjectivePerturbation,
@@ -39,7 +40,7 @@ def ridge(strength=1e-2, loss=logistic, **options):
 
 def exact(risk, n, data):
     rows, targets = (jnp.asarray(leaf, jnp.float32) for leaf in data)
-    params = perturbed_minimiser(risk, n, (rows, targets), SILENT, jax.random.key(0))
+    params = perturbed_minimiser(risk, n, (rows, targets), SILENT, new_key(0))
     return np.concatenate([np.ravel(params["weights"]), np.ravel(params.get("intercept", []))])
 
 
@@ -47,7 +48,7 @@ def many(risk, n, data, deviations, runs, seed=0):
     """Release `runs` times; without an intercept."""
     rows, targets = (jnp.asarray(leaf, jnp.float32) for leaf in data)
     one = functools.partial(perturbed_minimiser, risk, n, (rows, targets), deviations)
-    return np.asarray(jax.vmap(one)(jax.random.split(jax.random.key(seed), runs))["weights"], np.float64)
+    return np.asarray(jax.vmap(one)(jax.random.split(new_key(seed), runs))["weights"], np.float64)
 
 
 def deviations_of(risk, n, budget=BUDGET):

@@ -11,6 +11,7 @@ from testkit.rings import deep_but
 from testkit.tables import linear_params, logistic_table
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine.opening import open_run
 from gossamer.methods import RecursiveSpider
 
@@ -25,7 +26,7 @@ def ridge_logistic(params, record):
 def _final_state(problem, data, method, init, budget=NO_NOISE, loudness=1.0):
     """Run to the end with this much of the calibrated noise; 0 and 1 share their compilation."""
     planned = gs.plan(method, len(jax.tree.leaves(data)[0]), budget)
-    run = open_run(planned, problem, data, init=init, key=jax.random.key(0))
+    run = open_run(planned, problem, data, init=init, key=new_key(0))
     noise = {name: loudness * value for name, value in run.noise.items()}
     return dataclasses.replace(run, noise=noise).finish().state
 

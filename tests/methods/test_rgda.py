@@ -13,6 +13,7 @@ from testkit.rings import deep_but
 from testkit.twins import BatchMeanOracle
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine.opening import open_run
 from gossamer.methods import RGDA
 from gossamer.methods.escapes import DESCENDING, ESCAPING, FINISHED, ball
@@ -98,7 +99,7 @@ def test_audit(method, neighbors):
 def _run(problem, rows, method, budget):
     """Run to the end; return what came out, and how often each query was asked."""
     planned = gs.plan(method, len(rows), budget)
-    carry = open_run(planned, problem, rows, init=START, key=jax.random.key(0), backend="vmap").finish()
+    carry = open_run(planned, problem, rows, init=START, key=new_key(0), backend="vmap").finish()
     return carry, {name: int(count) for name, count in carry.ledger.counts.items()}
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from testkit import textbook
 from testkit.tables import OPPOSITE, START, TABLE, bent_loss, linear_params, logistic_table
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine.opening import open_run
 from gossamer.methods import AdaSpider, StoSpider
 
@@ -64,7 +64,7 @@ def _run(method, loss, start, rows):
     """Run without noise; return the carry and how often each query was asked."""
     method = dataclasses.replace(method, clip=1e3, smoothness=1e3, batch_size=len(rows))
     planned = gs.plan(method, len(rows), gs.Budget(np.inf, 1e-5))
-    carry = open_run(planned, gs.ERM(loss), rows, init=start, key=jax.random.key(0), backend="vmap").finish()
+    carry = open_run(planned, gs.ERM(loss), rows, init=start, key=new_key(0), backend="vmap").finish()
     return carry, {name: int(count) for name, count in carry.ledger.counts.items()}
 
 

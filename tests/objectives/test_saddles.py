@@ -8,6 +8,7 @@ from jax.flatten_util import ravel_pytree
 from testkit.saddles import NAMES, SEEDS, setting
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine.opening import set_up
 from gossamer.experiments import sweep
 from gossamer.methods import RGDA, SGDA, PrivateDiff
@@ -55,7 +56,7 @@ def _ends(case, method, quiet, seeds=SEEDS):
     """Return how far from the saddle private runs end, and λ_min there; `quiet` scales the noise to zero."""
     planned = gs.plan(method, len(jax.tree.leaves(case.data)[0]), gs.Budget(20.0, 1e-5))
     noise = {name: value * np.float32(0 if quiet else 1) for name, value in planned.noise().items()}
-    keys = jax.random.split(jax.random.key(0), seeds)
+    keys = jax.random.split(new_key(0), seeds)
     setup = set_up(planned, case.problem, "vmap")
     x, _ = sweep._outputs(setup, seeds, (noise, case.saddle, case.data), keys)
     flat, unravel = ravel_pytree(case.saddle[0])

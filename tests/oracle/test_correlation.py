@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.oracle import Ask, Oracle
 from gossamer.oracle.correlation import STRATEGIES, mixture, nodes_over_leaves, running_noise, strategy_matrix
 from gossamer.oracle.door import Door, Ledger, Secrets
@@ -90,11 +91,11 @@ def noises(strategy, runs):
 
     def run(key):
         secrets = Secrets(jnp.zeros((12, 1)), {"first": 2.0, "rest": 2.0}, key, jnp.arange(12))
-        ask = Ask(Oracle(door, secrets), Ledger.empty(door.schedule), jax.random.key(0))
+        ask = Ask(Oracle(door, secrets), Ledger.empty(door.schedule), new_key(0))
         asked = [ask(name, lambda z: z, clip=1.0) for name in ("first", *("rest",) * 3) * 2]
         return jnp.concatenate(asked).reshape(2, 4)
 
-    return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), runs)))
+    return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(new_key(1), runs)))
 
 
 @pytest.mark.slow

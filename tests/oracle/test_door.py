@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.engine import loop
 from gossamer.oracle import Ask, Door, Ledger, Oracle, Secrets
 from gossamer.oracle.door import Question
@@ -26,8 +27,8 @@ def door(*queries, n=6, capacity=6, **options):
 
 def make_ask(door, sigma=0.0, key=0, data=DATA):
     noise = {query.name: jnp.float32(sigma) for query in door.schedule}
-    keys = loop.split(jax.random.key(key))
-    return Ask(Oracle(door, loop.make_secrets(door, data, noise, keys)), Ledger.empty(door.schedule), jax.random.key(0))
+    keys = loop.split(new_key(key))
+    return Ask(Oracle(door, loop.make_secrets(door, data, noise, keys)), Ledger.empty(door.schedule), new_key(0))
 
 
 def identity(record):
@@ -149,8 +150,8 @@ def test_a_perturbed_objective_is_not_answered_as_a_mean():
 
 def test_absent_rows_do_not_count():
     d = door(Query("mean", 1))
-    secrets = Secrets(DATA, {"mean": jnp.float32(0)}, jax.random.key(0), jnp.arange(0), jnp.arange(6) != 2)
-    answer = Ask(Oracle(d, secrets), Ledger.empty(d.schedule), jax.random.key(0))("mean", identity, clip=100.0)
+    secrets = Secrets(DATA, {"mean": jnp.float32(0)}, new_key(0), jnp.arange(0), jnp.arange(6) != 2)
+    answer = Ask(Oracle(d, secrets), Ledger.empty(d.schedule), new_key(0))("mean", identity, clip=100.0)
     np.testing.assert_allclose(answer, (DATA.sum(0) - DATA[2]) / 6, rtol=1e-6)
 
 

@@ -8,6 +8,7 @@ import pytest
 from jax.experimental import io_callback
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.oracle import Ask, Oracle, locality
 from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.door import Door, Ledger, Secrets
@@ -129,7 +130,7 @@ def stream_oracle(key, oracle=Oracle):
     return Ask(
         oracle(door, Secrets(jnp.zeros((N, 3)), {"short": 1.0, "long": 1.0}, key, jnp.arange(N))),
         Ledger.empty(door.schedule),
-        jax.random.key(0),
+        new_key(0),
     )
 
 
@@ -148,7 +149,7 @@ class Careless(Oracle):
 @pytest.mark.slow
 def test_answers_of_one_stream_have_one_shape():
     with pytest.raises(ValueError, match=r"'short' and 'long'.*different shapes"):
-        ask_both(stream_oracle(jax.random.key(0)))
-    answers = jax.vmap(lambda key: ask_both(stream_oracle(key, Careless)))(jax.random.split(jax.random.key(0), 2000))
+        ask_both(stream_oracle(new_key(0)))
+    answers = jax.vmap(lambda key: ask_both(stream_oracle(key, Careless)))(jax.random.split(new_key(0), 2000))
     squares = [np.sum(np.square(answer), axis=1) for answer in answers]
     assert np.corrcoef(*squares)[0, 1] > 0.2  # why it is refused: draws of different shapes are alike (5 SE = 0.11)

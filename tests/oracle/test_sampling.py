@@ -1,5 +1,7 @@
 """The Poisson sampler's law: each test states its standard error and has a control that must fail it."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,10 @@ import pytest
 from scipy import stats
 from testkit.rings import deep_but
 
+from gossamer.base.entropy import new_key
 from gossamer.oracle import sampling
+from gossamer.oracle.shards import Shards
+from gossamer.privacy.sampling import Poisson
 
 DRAWS = 20_000
 
@@ -19,7 +24,7 @@ def poisson_memberships(n, rate, capacity, draws=DRAWS, seed=0):
         sample = sampling.poisson(key, n, rate, capacity)
         return jnp.zeros(n, jnp.int32).at[sample.rows].add(sample.mask.astype(jnp.int32))
 
-    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), draws)))
+    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(new_key(seed), draws)))
 
 
 def fixed_size_memberships(n, size, draws=DRAWS, seed=0):
@@ -28,7 +33,7 @@ def fixed_size_memberships(n, size, draws=DRAWS, seed=0):
     def one(key):
         return jnp.zeros(n, jnp.int32).at[jax.random.permutation(key, n)[:size]].add(1)
 
-    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), draws)))
+    return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(new_key(seed), draws)))
 
 
 def inclusion_z(members, rate):
@@ -94,7 +99,7 @@ def test_gaps_are_geometric_in_a_table_of_ten_million():
     """P(first row ≥ k) = (1−q)^k, for k on either side of each digit's boundary; 5 standard errors each."""
     n, rate, draws = 10_000_000, 3e-5, 100_000
     first = jax.jit(jax.vmap(lambda key: sampling.poisson(key, n, rate, 8).rows[0]))(
-        jax.random.split(jax.random.key(1), draws)
+        jax.random.split(new_key(1), draws)
     )
     first = np.asarray(first)
     for k in (1, 255, 256, 257, 5_000, 65_535, 65_536, 65_537, 100_000, 200_000):
@@ -106,24 +111,205 @@ def test_gaps_are_geometric_in_a_table_of_ten_million():
     assert abs(np.mean(first >= 50_000) - wrong) > 5 * np.sqrt(wrong * (1 - wrong) / draws)
 
 
-def test_thresholds_hold_each_digit_to_two_to_the_minus_32():
-    """The tables against exact probabilities in 50 digits."""
+def exact_thresholds(n, rate, places):
+    """P(digit < k) for k = 1, …, 255 as fractions without rounding; few places, as they are long."""
+    r, found = 1 - Fraction(rate), []
+    for place in range(places):
+        powers = [r**k for k in range(1, 257)]
+        whole = 1 if place == places - 1 else 1 - powers[-1]
+        found.append([(1 - power) / whole for power in powers[:-1]])
+        r = powers[-1]
+    return found
+
+
+def largest_error(thresholds, exact, bits):
+    return max(
+        abs(Fraction(t, 2**bits) - p)
+        for digit, ps in zip(thresholds, exact, strict=True)
+        for t, p in zip(digit, ps, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("n", "rate"), [(200, 0.9), (255, 2.0**-70), (3_000, 2.0**-4)])
+def test_each_threshold_is_within_one_unit_of_its_exact_probability(n, rate):
+    """The control, thresholds made in float64, is not."""
+    thresholds = sampling._thresholds(n, rate)
+    exact = exact_thresholds(n, rate, len(thresholds))
+    assert largest_error(thresholds, exact, 128) <= Fraction(1, 2**128)
+    rounded = [[int(float(p) * 2.0**64) << 64 for p in digit] for digit in exact]
+    assert largest_error(rounded, exact, 128) > Fraction(1, 2**128)
+
+
+def test_thresholds_of_a_table_of_ten_million():
+    """Three digits, against 90 decimals."""
     import mpmath
 
-    mpmath.mp.dps = 50
     n, rate = 10_000_000, 2.56e-5
-    tables = sampling._digit_tables(n, rate)
-    assert len(tables) == 3
-    for place, table in enumerate(tables):
-        r = (1 - mpmath.mpf(rate)) ** (256**place)
-        for k in (1, 2, 100, 255):
-            below = 1 - r**k if place == 2 else (1 - r**k) / (1 - r**256)
-            assert abs(mpmath.mpf(int(table[k - 1])) / 2**32 - below) <= mpmath.mpf(1) / 2**32
+    thresholds = sampling._thresholds(n, rate)
+    assert len(thresholds) == 3
+    with mpmath.workdps(90):
+        for place, digit in enumerate(thresholds):
+            r = (1 - mpmath.mpf(rate)) ** (256**place)
+            for k in (1, 2, 100, 255):
+                below = 1 - r**k if place == 2 else (1 - r**k) / (1 - r**256)
+                assert abs(mpmath.mpf(digit[k - 1]) / 2**128 - below) <= mpmath.mpf(2) ** -128
+
+
+def test_words_of_a_table_are_its_thresholds():
+    table, thresholds = sampling._digit_table(3_000, 0.01), sampling._thresholds(3_000, 0.01)
+    together = sum(table[i].astype(object) << 32 * (3 - i) for i in range(4))
+    assert together[:, :-1].tolist() == thresholds
+
+
+def test_a_shard_of_two_to_the_31_rows_is_refused():
+    with pytest.raises(ValueError, match=r"n = 2147483648 rows"):
+        sampling._thresholds(2**31, 0.5)
+
+
+def test_numbers_are_compared_by_all_of_their_bits():
+    """Numbers on a threshold, and one below and above it; and those whose leading words alone would be wrong."""
+    table, thresholds = sampling._digit_table(3_000, 0.01), sampling._thresholds(3_000, 0.01)
+    places, expected, numbers = len(thresholds), [], []
+    for k in (1, 15, 16, 17, 200, 255):
+        for step in (-1, 0, 1):
+            numbers.append([min(thresholds[place][k - 1] + step, 2**128 - 1) for place in range(places)])
+            expected.append(
+                [sum(number >= t for t in digit) for number, digit in zip(numbers[-1], thresholds, strict=True)]
+            )
+    words = [
+        [[number >> 32 * (3 - i) & 0xFFFFFFFF for number in column] for column in zip(*numbers, strict=True)]
+        for i in range(4)
+    ]
+    digits = np.asarray(sampling._digits(jnp.array(words, jnp.uint32), jnp.asarray(table)))
+    np.testing.assert_array_equal(digits, np.transpose(expected))
+    leading = np.asarray(sampling._digits(jnp.array(words[:1], jnp.uint32), jnp.asarray(table[:1])))
+    assert np.any(leading != np.transpose(expected)), "where they are equal the others decide"
+
+
+def test_undecided_words_are_decided_by_the_rest(monkeypatch):
+    """If all leading words are those of P(gap < 1) = 0.3, the next 32 bits f of that threshold decide: gap 0 or 1.
+
+    4000 gaps, of which a share f/2^32 is 0, within 5 standard errors.
+    """
+    real, (leading, rest) = jax.random.bits, (int(word) for word in sampling._digit_table(200, 0.3)[:2, 0, 0])
+
+    def bits(key, shape, dtype):
+        return jnp.full(shape, leading, dtype) if shape[0] == 1 else real(key, shape, dtype)
+
+    monkeypatch.setattr(jax.random, "bits", bits)
+    samples = [sampling.poisson(new_key(seed), 200, 0.3, 200) for seed in range(40)]
+    gaps = np.concatenate([np.diff(np.asarray(s.rows)[np.asarray(s.mask)], prepend=-1) - 1 for s in samples])
+    share = rest / 2**32
+    assert 0.05 < share < 0.95
+    assert set(gaps) == {0, 1}
+    assert abs(np.mean(gaps == 0) - share) < 5 * np.sqrt(share * (1 - share) / len(gaps))
+
+
+def coarse_inclusion(rate, bits, draws, seed=0):
+    """The control: whether a row is included by a word of so few bits, rounded as a table would be."""
+    words = np.random.default_rng(seed).integers(0, 1 << bits, draws)
+    return words < round(rate * (1 << bits))
+
+
+def test_eight_bits_are_caught():
+    """Inclusion of 2^17 rows at q = 0.0059: 5 standard errors are 0.0011; 8 bits can only say 2/256 = 0.0078."""
+    n, rate = 1 << 17, 0.0059
+    error = np.sqrt(rate * (1 - rate) / n)
+    share = int(sampling.poisson(new_key(4), n, rate, 1200).mask.sum()) / n
+    assert abs(share - rate) < 5 * error
+    assert abs(coarse_inclusion(rate, 8, n).mean() - rate) > 5 * error
+
+
+def test_the_error_of_a_sample_is_charged():
+    """It covers all words and all pairs of slots of a table on one shard or on as many as it has rows."""
+    for n in (3, 1000, 10**6):
+        for shards in (1, 2, n):
+            rows = -(-n // shards)
+            words = 4 * rows * shards * 255 * Fraction(1, 2**128)
+            ties = shards * Fraction(rows * (rows - 1), 2) / 2**128
+            assert words + ties <= Fraction(Poisson(0.1).sampling_error(n))
+
+
+def placed(key, rows, capacity):
+    """Return the slot of each of these rows; in a sample they come first, in row order."""
+    packed = jnp.zeros(capacity, jnp.int32).at[: len(rows)].set(jnp.asarray(rows))
+    sample = sampling.scattered(key, sampling.Sample(packed, jnp.arange(capacity) < len(rows)))
+    return jnp.stack([jnp.argmax(sample.mask & (sample.rows == row)) for row in rows])
+
+
+def by_rank(key, rows, capacity):
+    """The control: packed in row order, the first slots first."""
+    return jnp.arange(len(rows))
+
+
+def pair_chi_square(place, rows, capacity=6, draws=12_000):
+    """p-value of the slots of the first two rows against all capacity·(capacity − 1) pairs being equally probable."""
+    keys = jax.random.split(new_key(3), draws)
+    slots = np.asarray(jax.jit(jax.vmap(lambda key: place(key, rows, capacity)[:2]))(keys))
+    counts = np.bincount(slots[:, 0] * capacity + slots[:, 1], minlength=capacity**2).reshape(capacity, capacity)
+    assert np.all(np.diag(counts) == 0)
+    return stats.chisquare(counts[~np.eye(capacity, dtype=bool)]).pvalue
+
+
+@pytest.mark.slow
+def test_slots_are_uniform_whatever_else_is_in_the_sample():
+    """Pairs of slots of rows 5 and 9, with row 7 between them and without it: the same law. 5 standard errors."""
+    assert pair_chi_square(placed, (5, 9)) > 5.7e-7
+    assert pair_chi_square(placed, (5, 9, 7)) > 5.7e-7
+    assert pair_chi_square(by_rank, (5, 9)) < 5.7e-7
+
+
+def test_removing_a_row_leaves_the_others_where_they_are():
+    """With the same order of slots, a row that becomes absent leaves an empty slot; packed by rank, others move up."""
+    rows, capacity = jnp.arange(10, 18), 12
+    packed = jnp.pad(rows, (0, capacity - len(rows)))
+    mask = jnp.arange(capacity) < len(rows)
+    whole = sampling.scattered(new_key(0), sampling.Sample(packed, mask))
+    without = mask & (packed != 13)
+    less = sampling.scattered(new_key(0), sampling.Sample(jnp.where(without, packed, 0), without))
+    others = np.asarray(whole.rows != 13)
+    np.testing.assert_array_equal(np.asarray(whole.rows)[others], np.asarray(less.rows)[others])
+    assert not less.mask[~others].any()
+    assert np.sum(np.asarray(packed)[:7] != np.delete(np.asarray(packed), 3)[:7]) == 4
+
+
+@pytest.mark.parametrize("size", [1, 2, 340, 4097])
+def test_scattering_loses_nothing(size):
+    sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(size), jnp.arange(size) % 3 == 0))
+    np.testing.assert_array_equal(np.sort(np.asarray(sample.rows)), np.arange(size))
+    np.testing.assert_array_equal(np.asarray(sample.mask), np.asarray(sample.rows) % 3 == 0)
+
+
+def test_slots_that_begin_alike_are_ordered_by_all_bits(monkeypatch):
+    """With 64 equal leading bits for all slots, the others make an order, and not that of the rows."""
+    real = jax.random.bits
+    calls = []
+
+    def bits(key, shape, dtype):
+        calls.append(shape)
+        return jnp.zeros(shape, dtype) if len(calls) == 1 else real(key, shape, dtype)
+
+    monkeypatch.setattr(jax.random, "bits", bits)
+    sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(50), jnp.ones(50, bool)))
+    assert sorted(np.asarray(sample.rows)) == list(range(50))
+    assert np.asarray(sample.rows).tolist() != list(range(50))
+
+
+def test_empty_slots_show_the_first_row():
+    """Also where a row was drawn that is absent from the table."""
+    sampler = sampling.Sampler(
+        Shards(100), jnp.arange(0), jnp.arange(100) % 2 == 0, new_key(0), capacity=64, first=jnp.int32(0)
+    )
+    sample = sampler.poisson(0.3)
+    assert np.all(np.asarray(sample.rows)[~np.asarray(sample.mask)] == 0)
+    assert np.all(np.asarray(sample.rows)[np.asarray(sample.mask)] % 2 == 0)
+    assert 0 < sample.mask.sum() < 64
+    assert not np.all(np.diff(np.asarray(sample.rows)[np.asarray(sample.mask)]) > 0)
 
 
 @pytest.mark.slow
 def test_rows_are_sorted_and_padding_is_masked():
-    sample = sampling.poisson(jax.random.key(0), 100, 0.3, 64)
+    sample = sampling.poisson(new_key(0), 100, 0.3, 64)
     rows = np.asarray(sample.rows)[np.asarray(sample.mask)]
     assert np.all(np.diff(rows) > 0)
     assert rows.max() < 100
@@ -131,13 +317,13 @@ def test_rows_are_sorted_and_padding_is_masked():
 
 
 def test_a_sample_may_be_empty():
-    masks = [sampling.poisson(jax.random.key(seed), 3, 0.01, 3).mask.any() for seed in range(20)]
+    masks = [sampling.poisson(new_key(seed), 3, 0.01, 3).mask.any() for seed in range(20)]
     assert not all(masks)
 
 
 def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
     """500 rows are expected and 16 fit: all of them count, and they are the first ones met, near the table's top."""
-    small = sampling.poisson(jax.random.key(2), 1000, 0.5, 16)
+    small = sampling.poisson(new_key(2), 1000, 0.5, 16)
     assert small.rows.shape == (16,)
     assert bool(small.mask.all())
     assert np.all(np.diff(np.asarray(small.rows)) > 0)
@@ -150,7 +336,7 @@ def test_blocks_are_disjoint_and_cover(shards):
     """Blocks of 6 places from place 2 on, over shards of which some have a row more than others."""
     n = 20
     sizes = [n // shards + (k < n % shards) for k in range(shards)]
-    orders = [jax.random.permutation(jax.random.key(k), size) for k, size in enumerate(sizes)]
+    orders = [jax.random.permutation(new_key(k), size) for k, size in enumerate(sizes)]
     drawn = []
     for i in range(3):
         parts = [sampling.block(jnp.int32(2 + 6 * i), 6, order, k, shards) for k, order in enumerate(orders)]

@@ -198,6 +198,24 @@ def test_disjoint_blocks_cost_one_gaussian():
         accounting.calibrate(Schedule((Query("g", 11, Blocks(100)),)), gs.Budget(1.0, 1e-5), 1000)
 
 
+def test_a_sample_that_is_never_cut_still_pays_for_its_precision():
+    """(1 + e^ε)·count·(n·2⁻¹¹⁷ + n²·2⁻¹²⁷); for a sample with room for all rows that is everything."""
+    schedule = Schedule((Query("gradient", 7, Poisson(0.5)), Query("refresh", 3)))
+    expected = (1 + math.e) * 7 * (40 * 2.0**-117 + 1600 * 2.0**-127)
+    assert accounting.truncation(schedule, 40, {"gradient": 40}, 1.0) == pytest.approx(expected, rel=1e-9)
+    cut = math.exp(Poisson(0.5).log_overflow(40, 39))
+    together = accounting.truncation(schedule, 40, {"gradient": 39}, 1.0)
+    assert together == pytest.approx((1 + math.e) * 7 * cut + expected, rel=1e-9)
+
+
+def test_a_budget_whose_samples_are_not_precise_enough_is_refused():
+    schedule = Schedule((Query("gradient", 1000, Poisson(0.01)),))
+    _, lost = accounting.capacities(schedule, 10**4, gs.Budget(30.0, 1e-6))
+    assert lost <= 1e-9
+    with pytest.raises(gs.AccountingError, match=r"epsilon = 60 is so large"):
+        accounting.capacities(schedule, 10**4, gs.Budget(60.0, 1e-6))
+
+
 def test_capacities_cover_the_tail_that_they_charge():
     """The charge is (1 + e^ε)·count·P(size > capacity), and a thousandth of δ at most."""
     for n, rate, count, epsilon in [(1000, 0.1, 100, 1.0), (10**6, 1e-3, 10**5, 0.1), (300, 0.5, 10, 8.0)]:

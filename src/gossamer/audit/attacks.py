@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.audit.oracles import Comparing, Recording, Replaying, Scoring, empty_tape
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.loop import Carry, Setup
 from gossamer.engine.opening import Lane, set_up
@@ -112,7 +113,7 @@ def _prepare(
     data = jax.tree.map(jnp.asarray, data)
     planned = plan(method.sized(params), jax.tree.leaves(data)[0].shape[0], budget)
     attack = _Attack(set_up(planned, problem, backend), oracle)
-    return attack, _Inputs(params, planned.noise(), jax.random.key(seed)), data
+    return attack, _Inputs(params, planned.noise(), new_key(seed)), data
 
 
 def _replaced(data: PyTree, row: int, record: PyTree | None) -> PyTree:
@@ -247,7 +248,7 @@ def empirical_epsilon(
     def scores(data: PyTree, present: jax.Array, keys: jax.Array) -> jax.Array:
         return jax.lax.map(functools.partial(one_run, data, present), keys, batch_size=min(runs, 4096))
 
-    keys = jax.random.split(jax.random.key(seed), (2, runs))
+    keys = jax.random.split(new_key(seed), (2, runs))
     everyone = jnp.ones(attack.setup.door.n, bool)
     without = everyone if record is not None else everyone.at[row].set(False)
     here = np.asarray(scores(data, everyone, keys[0]), np.float64)

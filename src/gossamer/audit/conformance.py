@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.audit import attacks
+from gossamer.base.entropy import new_key
 from gossamer.base.exceptions import AccountingError
 from gossamer.base.trees import PyTree
 from gossamer.engine import loop
@@ -194,7 +195,7 @@ class _Trial(NamedTuple):
     def _asks(self, ends_early: bool) -> _Outcome:
         params, problem, _ = split_params(self.problem, self.init)
         planned = plan(self.method.sized(params), jax.tree.leaves(self.data)[0].shape[0], self.budget)
-        key, backend = jax.random.key(0), self.options["backend"]
+        key, backend = new_key(0), self.options["backend"]
         run = open_run(planned, problem, self.data, init=params, key=key, backend=backend)
         asked = {name: int(count) for name, count in run.finish().ledger.counts.items()}
         scheduled = {query.name: query.count for query in planned.schedule}

@@ -24,6 +24,7 @@ import numpy as np
 
 from gossamer.audit.game import draw_members, plan_game, play
 from gossamer.audit.roc import Limits, Performance, certified_limits, performance, scheduled_limits
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.solving import split_params
 from gossamer.methods.base import Method
@@ -135,7 +136,7 @@ def membership_inference(
     for name, statistic in statistics.items():
         _check_statistic(name, statistic, rebuild, params, data)
     planned = plan_game(method.sized(params), records, budget)
-    members_key, runs_key = jax.random.split(jax.random.key(seed))
+    members_key, runs_key = jax.random.split(new_key(seed))
     members = draw_members(members_key, models, records, budget)
     outputs = play(planned, trained, data, members, init=params, key=runs_key, backend=backend, oracle=oracle)
     values = {name: _evaluate(name, statistic, rebuild, outputs, data) for name, statistic in statistics.items()}

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.door import Ask, Ledger, Oracle, Question
@@ -132,7 +133,7 @@ def answer_shapes(method: Any, problem: Any, params: PyTree, inner: Oracle) -> d
             return answer, memory
 
     def one_step(params: PyTree) -> PyTree:
-        ask = Ask(Shapes(inner), Ledger.empty(inner.door.schedule), jax.random.key(0))  # type: ignore[arg-type]
+        ask = Ask(Shapes(inner), Ledger.empty(inner.door.schedule), new_key(0))  # type: ignore[arg-type]
         return method.step(problem, ask, method.init(problem, params), jnp.int32(0))[0]
 
     jax.eval_shape(one_step, params)

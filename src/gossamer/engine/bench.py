@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import methods
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.opening import open_run
 from gossamer.methods.base import Method
@@ -97,7 +98,7 @@ def private_run(problem: Any, table: PyTree, method: Method, init: PyTree) -> Ru
     Its noise is multiplied by zero, which takes as long as any other number and needs no calibration.
     """
     planned = plan(method, len(jax.tree.leaves(table)[0]), Budget(math.inf, 1e-6))
-    return open_run(planned, problem, table, init=init, key=jax.random.key(0)).finish
+    return open_run(planned, problem, table, init=init, key=new_key(0)).finish
 
 
 def plain_run(loss: Callable[..., jax.Array], table: PyTree, method: methods.SGD, init: PyTree) -> Run:
@@ -124,9 +125,10 @@ def draws(rows: int, count: int) -> Run:
     schedule = methods.SGD(batch_size=BATCH).schedule(rows)
     (query,) = schedule
     capacity = accounting.capacities(schedule, rows, _BUDGET)[0][query.name]
+    key = new_key(0)
 
     def draw(t: jax.Array, total: jax.Array) -> jax.Array:
-        return total + sampling.poisson(jax.random.fold_in(jax.random.key(0), t), rows, BATCH / rows, capacity).mask
+        return total + sampling.poisson(jax.random.fold_in(key, t), rows, BATCH / rows, capacity).mask
 
     return jax.jit(lambda: jax.lax.fori_loop(0, count, draw, jnp.zeros(capacity, jnp.int32)))
 

@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from gossamer.base import trees
+from gossamer.base.generator import check_key
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.methods import output
@@ -57,6 +58,7 @@ class Keys(NamedTuple):
 
 def split(key: jax.Array) -> Keys:
     """Split a run's key into its streams."""
+    check_key("key", key)
     return Keys(*jax.random.split(key, len(Keys._fields)))
 
 

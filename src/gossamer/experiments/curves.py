@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine import loop
 from gossamer.engine.loop import Carry, Setup
@@ -38,7 +39,7 @@ def iterates(
     setup = set_up(roomiest, problem)
     cases = [(planned.noise(), seed) for planned in plans for seed in seeds]
     noise = jax.tree.map(lambda *values: jnp.stack([jnp.asarray(v) for v in values]), *[n for n, _ in cases])
-    keys = jnp.stack([jax.random.key(seed) for _, seed in cases])
+    keys = jnp.stack([new_key(seed) for _, seed in cases])
     carry = jax.vmap(lambda noise, key: Lane(setup, noise, init, key).start())(noise, keys)
     found = []
     for stop in looks:
@@ -52,7 +53,7 @@ def seconds(
 ) -> float:
     """Return the time that steps `first` + 1 to `last` of one run take after compilation."""
     planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)
-    run = open_run(planned, problem, data, init=init, key=jax.random.key(0))
+    run = open_run(planned, problem, data, init=init, key=new_key(0))
     carry = run.advance(run.start, first)
     begun = time.perf_counter()
     run.advance(carry, last)

@@ -33,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.experiments.outputs import save_figure, write_table
 from gossamer.experiments.rates import slope
 from gossamer.experiments.settings import Settings
@@ -143,7 +144,7 @@ def gradient_norms(case: Case, n: int, seed: int, runs: int) -> np.ndarray:
         found = iterates(case.problem, data, method, BUDGET, INIT, key=key, stops=stops)
         return float(np.mean([np.linalg.norm(phi_gradient(case.problem, data, x)) for x, _ in found]))
 
-    return np.array([mean_norm(key) for key in jax.random.split(jax.random.key(seed), runs)])
+    return np.array([mean_norm(key) for key in jax.random.split(new_key(seed), runs)])
 
 
 def steeper(sizes: tuple[int, ...], first: list[np.ndarray], second: list[np.ndarray]) -> tuple[float, float, float]:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gossamer as gs
+from gossamer.base.entropy import new_key
 from gossamer.experiments.outputs import write_certificates, write_table
 from gossamer.experiments.settings import Settings
 from gossamer.experiments.sweep import iterates
@@ -94,7 +95,7 @@ def outcome(method: gs.methods.Method | None, budget: gs.Budget, n: int, seed: i
     if method is not None:
         game = gs.Minimax in method.problems
         init = (x, jnp.zeros(())) if game else x
-        problem, key = GAME if game else ERM, jax.random.key(seed)
+        problem, key = GAME if game else ERM, new_key(seed)
         (last,) = iterates(problem, data, method, budget, init, key=key, stops=[method.steps])
         x = last[0] if game else last
     found = gs.diagnostics.curvature(ERM, x, data)

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.loop import Setup
 from gossamer.engine.opening import Lane, open_run, set_up
@@ -24,7 +25,7 @@ def sweep(
     """
     data = jax.tree.map(jnp.asarray, data)
     planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)
-    keys = jax.random.split(jax.random.key(seed), runs)
+    keys = jax.random.split(new_key(seed), runs)
     return _outputs(set_up(planned, problem), min(batch, runs), (planned.noise(), init, data), keys)
 
 

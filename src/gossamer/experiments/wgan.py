@@ -24,6 +24,7 @@ import numpy as np
 
 import gossamer as gs
 from gossamer import datasets
+from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.experiments.outputs import save_figure, write_certificates, write_table
 from gossamer.experiments.settings import Settings
@@ -125,7 +126,7 @@ def main(settings: Settings) -> None:
     for case in (Case(math.inf, "SGDA"), *(Case(e, name) for e in EPSILONS for name in ("SGDA", "PrivateDiff"))):
         budget, method = gs.Budget(case.epsilon, len(images) ** -1.1), methods(size)[case.method]
         found = []
-        for key in jax.random.split(jax.random.key(settings.seed), seeds):
+        for key in jax.random.split(new_key(settings.seed), seeds):
             distances = []
             for _, layers in iterates(problem(size), records, method, budget, start(size, key), key=key, stops=stops):
                 fakes = generator.sample(layers, len(real), settings.seed)

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gossamer.base.generator import check_key
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.noise import gaussian_like
@@ -91,6 +92,7 @@ def perturbed_minimiser(risk: RidgeRisk, n: int, data: PyTree, deviations: Devia
       deviations: of the noise, as the proof demands.
       key: of the noise.
     """
+    check_key("key", key)
     with jax.enable_x64(True):
         numbers = _Numbers(*map(jnp.float64, (risk.row_norm, n * risk.strength, risk.solver_bound(), *deviations)))
         return _perturbed_minimiser(risk.loss, risk.intercept, data, numbers, key)

@@ -2,17 +2,39 @@
 
 A Poisson sample includes every record on its own with probability q. Walking through the rows, the number of
 rows skipped before the next included one is geometric, so the sample is the sequence of partial sums of
-independent geometric gaps: O(batch) work, sorted rows, and exactly the law that the accountant assumes. (The
+independent geometric gaps: O(batch) work, and exactly the law that the accountant assumes. (The
 two-step recipe, a binomial size and then distinct rows, needs a pseudo-random permutation whose quality
 can only be hoped for, and a binomial sampler that float32 spoils for large n.)
 
 The digits of a geometric variable in base b are independent: with P(G ≥ k) = (1−q)^k and r = (1−q)^(b^j),
-digit j has P(digit ≥ k) = (r^k − r^b)/(1 − r^b). Each digit is drawn by comparing one 32-bit word with a table of
-thresholds made in float64: no logarithms, the same on every device, and each probability right to 2^-32.
+digit j has P(digit ≥ k) = (r^k − r^b)/(1 − r^b). Each digit is drawn by comparing a uniform number of 128 bits with a
+table of 255 thresholds made in whole numbers: no logarithms, the same on every device. The leading 32 bits nearly
+always decide, and the others are drawn only where they do not.
+
+*How far a drawn sample is from a Poisson sample.* Every threshold is within 2⁻¹²⁸ of its probability (`_thresholds`).
+Two laws on 256 values whose distribution functions differ by e_1, …, e_255 are Σ|e_k| apart at most in total variation,
+so a digit can be coupled to an exact one from which it differs with probability 255·2⁻¹²⁸ < 2⁻¹²⁰ at most. A shard has
+less than 2³¹ rows and a gap therefore at most 4 digits; a sample of `capacity` gaps differs from an exact one, cut at
+that capacity, with probability capacity·2⁻¹¹⁸ at most.
+
+*Slots.* A sample is put in uniformly random slots of its capacity, with empty ones in between. Take i out of a
+uniformly random placement of S ∪ {i}, and what is left is a uniformly random placement of S. So neighbours can be
+coupled such that all records but i, and a record that replaces it, are in the same slots: only the part of the sum with
+the slot of i can differ. Packed by rank, every later record would move, and with it the rounding of every later sum.
+Slots are in the order of 128 random bits for each. Unless two are equal, which has probability capacity²·2⁻¹²⁹ at most,
+all orders are equally probable.
+
+On all shards of a table of n rows together there are at most 2n slots, so that a whole sample is n·2⁻¹¹⁷ + n²·2⁻¹²⁷
+away from its ideal. `gossamer.privacy.sampling.Poisson.sampling_error` is that number, and it is charged to δ.
+
+*Empty slots* show the first row of the table, whatever the sample is: masked, its weight is 0. Which slots are empty
+depends on how many records were drawn and on chance, and on nothing else.
 """
 
+import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import jax
@@ -24,6 +46,9 @@ from gossamer.oracle.shards import Shards
 _DIGIT_BITS = 8
 _BASE = 1 << _DIGIT_BITS
 _ROOT = 1 << _DIGIT_BITS // 2
+_WORDS = 4
+"""Of 32 bits in a number that is compared with thresholds, and in one that slots are ordered by."""
+_MOST_ROWS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -46,16 +71,20 @@ class Sampler:
         return Sample(None, jnp.ones(self.shards.rows, bool) if self.present is None else self.present)
 
     def poisson(self, rate: float) -> "Sample":
-        """Return each row with this probability."""
-        return self._of_present(poisson(self.key, self.shards.rows, rate, self.capacity))
+        """Return each row with this probability, in random slots."""
+        draw_key, slot_key = jax.random.split(self.key)
+        return scattered(slot_key, self._of_present(poisson(draw_key, self.shards.rows, rate, self.capacity)))
 
     def block(self, rows: int) -> "Sample":
         """Return the next rows in the order."""
         return self._of_present(block(self.first, rows, self.order, self.shards.here(), self.shards.count))
 
     def _of_present(self, sample: "Sample") -> "Sample":
-        present = self.present
-        return sample if present is None else sample._replace(mask=sample.mask & present[sample.rows])
+        if self.present is None:
+            return sample
+        assert sample.rows is not None
+        mask = sample.mask & self.present[sample.rows]
+        return Sample(jnp.where(mask, sample.rows, 0), mask)
 
 
 class Sample(NamedTuple):
@@ -76,49 +105,118 @@ def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
     Truncation is part of the certificate: `gossamer.privacy.accounting.capacities` chooses a capacity that is outgrown
     with negligible probability and charges that probability to δ.
     """
-    tables = _digit_tables(n, rate)
-    words = jax.random.bits(key, (len(tables), capacity), jnp.uint32)
-    gap = jnp.zeros(capacity, jnp.uint32)
-    for place, (word, table) in enumerate(zip(words, tables, strict=True)):
-        gap += _digit(word, jnp.asarray(table)) << (_DIGIT_BITS * place)
-    # A saturating sum: what has left the table stays outside it, and 2(n + 1) < 2^32 cannot wrap.
+    table = jnp.asarray(_digit_table(n, rate))
+    leading_key, rest_key = jax.random.split(key)
+    leading = jax.random.bits(leading_key, (1, table.shape[1], capacity), jnp.uint32)
+    likely = _digits(leading, table[:1])
+    places = jnp.arange(table.shape[1], dtype=jnp.uint32)[:, None]
+    last_reached = table[0].reshape(-1)[jnp.maximum(places * _BASE + likely, 1) - 1]
+
+    def exact() -> jax.Array:
+        rest = jax.random.bits(rest_key, (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
+        return _digits(jnp.concatenate([leading, rest]), table)
+
+    # Only a number whose leading word is a threshold's is undecided.
+    undecided = jnp.any((likely > 0) & (leading[0] == last_reached))
+    digits = jax.lax.cond(undecided, exact, lambda: likely)
+    gap = jnp.sum(digits << (_DIGIT_BITS * places), axis=0, dtype=jnp.uint32)
+    # A saturating sum: what has left the table stays outside it, and 2(n + 1) ≤ 2^32 cannot wrap.
     ends = jax.lax.associative_scan(lambda a, b: jnp.minimum(a + b, n + 1), jnp.minimum(gap, n) + 1)
     mask = ends <= n
     return Sample(jnp.where(mask, ends - 1, 0).astype(jnp.int32), mask)
 
 
-def _digit(word: jax.Array, table: jax.Array) -> jax.Array:
-    """Count the thresholds that each word reaches: first among every 16th, then among the 15 between two of those.
+def _digits(numbers: jax.Array, table: jax.Array) -> jax.Array:
+    """Count the thresholds that each number reaches: first among every 16th, then among the 15 between two of those.
 
-    Bisection needs fewer comparisons, but the compiler fuses a chain of look-ups into every level of the scan that
-    follows and repeats it there; a sum it computes once.
+    Numbers are (words, places, capacity), thresholds (words, places, 256). Bisection needs fewer comparisons, but the
+    compiler fuses a chain of look-ups into every level of the scan that follows and repeats it there; a sum it computes
+    once.
     """
-    padded = jnp.append(table, jnp.uint32(2**32 - 1)).reshape(_ROOT, _ROOT)
-    coarse = jnp.sum(word[:, None] >= padded[:-1, -1], axis=1, dtype=jnp.uint32)
-    fine = jnp.sum(word[:, None] >= padded[coarse, :-1], axis=1, dtype=jnp.uint32)
-    return coarse * _ROOT + fine
+    words, places, _ = table.shape
+    table = table.reshape(words, places, _ROOT, _ROOT)
+    numbers = numbers[..., None]
+    coarse = jnp.sum(_reaches(numbers, table[:, :, None, :-1, -1]), axis=-1, dtype=jnp.uint32)
+    between = table[:, jnp.arange(places)[:, None], coarse, :-1]
+    return coarse * _ROOT + jnp.sum(_reaches(numbers, between), axis=-1, dtype=jnp.uint32)
 
 
-def _digit_tables(n: int, rate: float) -> list[np.ndarray]:
-    """Return the thresholds of each base-b digit of the gap: digit ≥ k iff the word is ≥ the k-th.
+def _reaches(numbers: jax.Array, thresholds: jax.Array) -> jax.Array:
+    """Return whether number ≥ threshold, for words in the first axis."""
+    *leading, last = zip(numbers, thresholds, strict=True)
+    reached = last[0] >= last[1]
+    for number, threshold in reversed(leading):
+        reached = (number > threshold) | ((number == threshold) & reached)
+    return reached
+
+
+@functools.lru_cache(maxsize=64)
+def _digit_table(n: int, rate: float) -> np.ndarray:
+    """Return the thresholds of all digits as 32-bit words, the leading one first: an array (4, places, 256).
+
+    The last one of each digit is filler.
+    """
+    shifts = range(32 * (_WORDS - 1), -1, -32)
+    thresholds = [[*digit, 0] for digit in _thresholds(n, rate)]
+    return np.array([[[t >> s & 0xFFFFFFFF for t in digit] for digit in thresholds] for s in shifts], np.uint32)
+
+
+def _thresholds(n: int, rate: float) -> list[list[int]]:
+    """Return the thresholds of each base-b digit of the gap, in units of 2^-128: digit ≥ k iff the number reaches k's.
 
     The highest digit is not truncated at b: its last value b − 1 also stands for all longer gaps. There are enough
     digits that such a gap leaves the table, whatever its exact length.
+
+    Each is within one unit of its probability. Powers of 1 − q are whole multiples of 2^-p, rounded down. A product
+    of two of them is low by what they are low by and less than one multiple more, as neither exceeds 1: (1−q)^m is
+    low by less than m ≤ 2^32 multiples. So 1 − r^k and 1 − r^b are high by as much, and their quotient is off by at
+    most 2^(32−p)/(1 − r^b) ≤ 2^(32−p)/q. With 2^e > q ≥ 2^(e−1) and p = 200 − e this is below 2^-166, and rounding to
+    the nearest unit adds half a unit. A certain event would need 2^128, which no number holds: one unit less is taken.
     """
+    if n >= _MOST_ROWS:
+        raise ValueError(f"a shard has n = {n} rows; samples are drawn of less than 2^31. Spread the table further.")
     places = 1
     while (_BASE - 1) * _BASE ** (places - 1) < n:
         places += 1
-    steps = np.arange(1, _BASE)
-    tables = []
+    precision, units = 200 - math.frexp(rate)[1], 1 << 32 * _WORDS
+    one = 1 << precision
+    r = int((1 - Fraction(rate)) * one)
+    thresholds = []
     for place in range(places):
-        log_r = float(_BASE**place) * math.log1p(-rate)
-        below = -np.expm1(steps * log_r)
-        if place < places - 1:
-            below /= -math.expm1(_BASE * log_r)
-        # The word is below t with probability t/2^32. A certain event would need t = 2^32, which no word reaches
-        # and no word holds: 2^32 − 1 is 2^-32 away.
-        tables.append(np.minimum(np.round(below * 2.0**32), 2.0**32 - 1).astype(np.uint32))
-    return tables
+        powers = [r]
+        while len(powers) < _BASE:
+            powers.append(powers[-1] * r >> precision)
+        whole = one if place == places - 1 else one - powers[-1]
+        thresholds.append([min((2 * (one - power) * units + whole) // (2 * whole), units - 1) for power in powers[:-1]])
+        r = powers[-1]
+    return thresholds
+
+
+def scattered(key: jax.Array, sample: Sample) -> Sample:
+    """Put a sample in uniformly random slots, so that without one of its rows the others could be where they are.
+
+    Slots are sorted by random numbers. Of the first 64 bits as many as the slot's own number needs make room for it:
+    a sort of single numbers is faster than one that carries others along. Where two of these are equal, all slots are
+    sorted by 128 bits, so that in either case the order is that of all bits.
+    """
+    (size,) = sample.mask.shape
+    first_key, rest_key = jax.random.split(key)
+    room = max(1, (size - 1).bit_length())
+    slots = jnp.arange(size, dtype=jnp.uint32)
+    first = jax.random.bits(first_key, (2, size), jnp.uint32)
+    with jax.enable_x64(True):
+        high, low = first.astype(jnp.uint64)
+        ordered = jax.lax.sort(((high << 32 | low) >> room) << room | slots.astype(jnp.uint64))
+        alike = jnp.any(ordered[1:] >> room == ordered[:-1] >> room)
+        order = (ordered & ((1 << room) - 1)).astype(jnp.uint32)
+
+    def by_all_bits() -> jax.Array:
+        rest = jax.random.bits(rest_key, (_WORDS - 2, size), jnp.uint32)
+        return jax.lax.sort((*first, *rest, slots), num_keys=_WORDS)[-1]
+
+    order = jax.lax.cond(alike, by_all_bits, lambda: order)
+    assert sample.rows is not None
+    return Sample(sample.rows[order], sample.mask[order])
 
 
 def block(start: jax.Array, size: int, order: jax.Array, shard: jax.Array | int = 0, shards: int = 1) -> Sample:

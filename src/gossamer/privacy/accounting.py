@@ -18,7 +18,7 @@ from gossamer.privacy import pld, saddle_point
 from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.saddle_point import Cost
 from gossamer.privacy.sampling import Sampling
-from gossamer.privacy.schedule import Schedule
+from gossamer.privacy.schedule import Query, Schedule
 
 TRUNCATION_SHARE = 1e-3
 """The part of δ set aside for samples that outgrow their static size."""
@@ -120,17 +120,26 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
 
 
 def capacities(schedule: Schedule, n: int, budget: Budget) -> tuple[dict[str, int], float]:
-    """Return the static size of every sample whose size is random, and the δ that truncating there can cost.
+    """Return the static size of every sample whose size is random, and the δ that samples cut there can cost.
 
-    If a sample may outgrow its capacity with probability at most τ over all queries, for either neighbour, then
-    P' ≤ P + τ ≤ e^ε Q + δ₀ + τ ≤ e^ε (Q' + τ) + δ₀ + τ: truncation adds (1 + e^ε) τ to the ideal δ₀. Each τ_j is
-    an upper bound (`Poisson.log_overflow`), so the sum below is rigorous.
+    If the samples of a run differ from ideal ones with probability at most τ over all queries, for either neighbour,
+    then P' ≤ P + τ ≤ e^ε Q + δ₀ + τ ≤ e^ε (Q' + τ) + δ₀ + τ: that adds (1 + e^ε) τ to the ideal δ₀. Each query has two
+    parts in τ, both upper bounds: that a sample outgrows its capacity (`Sampling.log_overflow`), and that it is drawn
+    with a finite number of random bits (`Sampling.sampling_error`). The second cannot be chosen: where it is more than
+    half of what is set aside, the budget is refused.
     """
     sampled = [query for query in schedule if query.sampling.has_capacity]
     epsilon = budget.epsilon if budget.is_private else 0.0
+    drawn = truncation(schedule, n, {query.name: n for query in sampled}, epsilon)
+    left = TRUNCATION_SHARE * budget.delta - drawn
+    if left < drawn:
+        raise AccountingError(
+            f"epsilon = {epsilon:g} is so large that the finite precision of random samples may cost {drawn:.2g} of "
+            f"delta = {budget.delta:g}. Choose a smaller epsilon, or math.inf for a run without privacy."
+        )
     sizes: dict[str, int] = {}
     for query in sampled:
-        allowed = math.log(TRUNCATION_SHARE * budget.delta / len(sampled) / query.count) - np.logaddexp(0.0, epsilon)
+        allowed = math.log(left / len(sampled) / query.count) - np.logaddexp(0.0, epsilon)
         sizes[query.name] = query.sampling.capacity(n, allowed)
     return sizes, truncation(schedule, n, sizes, epsilon)
 
@@ -148,13 +157,15 @@ def shard_capacity(sampling: Sampling, n: int, capacity: int, shards: int) -> in
 
 
 def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: float) -> float:
-    """Return the δ that cutting samples at these sizes can cost; a sample of n rows is never cut."""
+    """Return the δ that samples drawn as they are and cut at these sizes can cost; one of n rows is never cut."""
     log_growth = float(np.logaddexp(0.0, epsilon))
-    return sum(
-        query.count * math.exp(log_growth + query.sampling.log_overflow(n, sizes[query.name]))
-        for query in schedule
-        if query.sampling.has_capacity and sizes[query.name] < n
-    )
+
+    def lost(query: Query) -> float:
+        cut = query.sampling.log_overflow(n, sizes[query.name]) if sizes[query.name] < n else -math.inf
+        log_lost = log_growth + float(np.logaddexp(cut, math.log(query.sampling.sampling_error(n))))
+        return query.count * math.exp(min(log_lost, 0.0))  # a probability: more than 1 is never lost
+
+    return sum(lost(query) for query in schedule if query.sampling.has_capacity)
 
 
 def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budget: Budget) -> float:

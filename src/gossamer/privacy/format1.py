@@ -1,7 +1,8 @@
 """Certificates as Gossamer 0.1 wrote them: their sentences become facts, here and nowhere else.
 
 In format 1 many facts were told in English alone. Sentences that 0.1 always wrote follow from other fields and are
-dropped; those that tell a fact become that fact; any other sentence is kept word by word, as `noted`.
+dropped; those that tell a fact become that fact; any other sentence is kept word by word, as `noted`. One is added:
+0.1 drew Poisson samples less exactly than `truncation_delta` pays for now, and did not say so.
 """
 
 import ast
@@ -33,6 +34,10 @@ _DERIVED = frozenset(
     }
 )
 _CUT = re.compile(r"Poisson samples are cut at a static size; the \S+ that this may cost is part of delta\.")
+_COARSE = (
+    "Poisson samples were drawn from tables that are right to 2⁻³² per probability. What this may cost is not part of "
+    "delta."
+)
 _ENTROPY, _FIXED = "entropy of the operating system", "a fixed seed: the noise is reproducible"
 _SEED = "The seed was fixed: whoever knows or guesses it can subtract the noise. Use it for tests only."
 _DIAGNOSTICS = "Non-private diagnostics were computed and looked at: they are outside this guarantee."
@@ -69,6 +74,8 @@ def translate(content: dict[str, Any]) -> dict[str, Any]:
         "loss_bounds": None,
         "noted": () if seed in (_ENTROPY, _FIXED) else (f"Randomness: {seed}",),
     }
+    if content["capacities"]:
+        facts["noted"] += (_COARSE,)
     for sentence in sentences:
         if sentence in _DERIVED or sentence in (_SEED, _DIAGNOSTICS) or _CUT.fullmatch(sentence):
             continue

@@ -117,6 +117,10 @@ class Sampling(ABC):
         """Return an upper bound on the log probability that a sample outgrows its room."""
         return -math.inf
 
+    def sampling_error(self, n: int) -> float:
+        """Return an upper bound on the total variation distance of a sample, before it is cut, from its ideal law."""
+        return 0.0
+
     def chance(self, seen: Any) -> Any:
         """Return how probable it is that a record is in a sample, to an attacker who knows all that `cost` lets him.
 
@@ -210,6 +214,10 @@ class Poisson(Sampling):
         if share >= 1.0:
             return n * math.log(self.rate) if k == n else -math.inf
         return -n * (share * math.log(share / self.rate) + (1 - share) * math.log((1 - share) / (1 - self.rate)))
+
+    def sampling_error(self, n: int) -> float:
+        """Return n·2⁻¹¹⁷ for probabilities in tables, and n²·2⁻¹²⁷ for slots: `gossamer.oracle.sampling` proves it."""
+        return n * 2.0**-117 + n**2 * 2.0**-127
 
     def chance(self, seen: Any) -> Any:
         """Return the rate: the coin is what the accountants count on."""
