@@ -19,6 +19,7 @@ from gossamer.oracle import integer_noise
 from gossamer.oracle.double_double import Double
 from gossamer.privacy import sampler_error
 
+pytestmark = pytest.mark.slow
 SIGNIFICANT = 5.7e-7
 """Five standard errors."""
 
@@ -46,7 +47,7 @@ def test_the_errors_of_both_levels_are_proved():
     assert max(first["lower"], first["upper"]) <= integer_noise.FIRST_ERROR
     assert max(second["lower"], second["upper"]) <= exact_normals.SECOND_ERROR
     # Cells are within 2.26e·max(D, 128).
-    assert 2.26 * exact_normals.SECOND_ERROR * 2.0**30 <= sampler_error.log_ratio(1, 2.0**30)
+    assert sampler_error.log_ratio(1, 2.0**30) >= 2.26 * exact_normals.SECOND_ERROR * 2.0**30
     assert sampler_error.log_ratio(2.0**30, 2.0**40) < 1e-7
 
 
@@ -57,9 +58,7 @@ def test_a_series_that_is_too_short_has_no_proof(monkeypatch):
     assert running_error.second_error()["lower"] > exact_normals.SECOND_ERROR
 
 
-@pytest.mark.parametrize(
-    "count", [pytest.param(1_000, marks=pytest.mark.slow), pytest.param(20_000, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.deep)])
 def test_optimised_programs_keep_to_the_proved_errors(count):
     """Compiled as users compile: XLA rewrites sums of constants, which would cost the second level its low words."""
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
@@ -114,7 +113,6 @@ def test_every_draw_is_the_rounded_exact_normal(deviation):
         assert left.all()
 
 
-@pytest.mark.slow
 def test_the_second_level_agrees_wherever_the_first_is_sure():
     words = np.random.default_rng(0).integers(0, 2**32, (12, 100_000), np.uint32)
     deviation = 2.0**28
@@ -162,7 +160,6 @@ def cell_p_value(values, deviation):
     return chi_square(counts, probabilities)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("deviation", [0.5, 3.0])
 def test_cells_have_their_probabilities(deviation):
     n = 4_000_000
@@ -172,7 +169,6 @@ def test_cells_have_their_probabilities(deviation):
     assert cell_p_value(np.rint(deviation * short).astype(np.int64), deviation) < SIGNIFICANT
 
 
-@pytest.mark.slow
 def test_low_bits_are_uniform_and_moments_right():
     n, deviation = 2_000_000, 2.0**30
     values = draw(7, (n,), deviation)
@@ -205,7 +201,6 @@ def test_deviation_zero_gives_zeros():
     assert not draw(1, (40_000,), 0.0).any()
 
 
-@pytest.mark.slow
 def test_transformations_change_no_draw():
     keys = jax.random.split(jax.random.key(4), 8)
     one = functools.partial(integer_noise.integers, shape=(33,), deviation=jnp.float64(2.0**44))

@@ -8,7 +8,6 @@ import json
 import sys
 
 import jax
-import jax.numpy as jnp
 import mpmath
 import numpy as np
 

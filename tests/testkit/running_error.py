@@ -116,11 +116,12 @@ def between(ball, ends, error):
     return ball(low - error, high + error, error)
 
 
-def largest_error(ball, like, deepest, shallowest, rounding, radius_bit, angle_bit, pieces):
+def largest_error(ball, like, deepest, shallowest, rounding, difference, radius_bit, angle_bit, pieces):
     """Return the largest error of deviation·z in deviations, over all U ≥ 2^-deepest and 1 − U ≥ 2^-shallowest.
 
     Args:
       rounding: how much x and the angle are rounded when they are put together, relative to x and to ½.
+      difference: how much 1 − x·2^k is rounded.
       radius_bit: half the distance of neighbours among the x; angle_bit: among the angles.
     """
     level = arithmetic(ball, like)
@@ -131,7 +132,7 @@ def largest_error(ball, like, deepest, shallowest, rounding, radius_bit, angle_b
     circle = ball(np.float64(-1.0), np.float64(1.0), max(cosine.error.max(), sine.error.max()))
 
     k = np.arange(1, deepest)[:, None]  # x = m/2^k with m ≥ ½
-    lower = between(ball, 1 - grid[None] + 0.0 * k, rounding + radius_bit * 2.0**k)
+    lower = between(ball, 1 - grid[None] + 0.0 * k, rounding + difference + radius_bit * 2.0**k)
     whole = ball(k * np.ones(pieces), k * np.ones(pieces), 0.0 * lower.error)
     scale = 2.0 ** -np.arange(shallowest - 1)[:, None]
     upper = between(ball, 0.5 * grid[None] * scale, (radius_bit + rounding * 0.5 * scale))
@@ -144,8 +145,8 @@ def largest_error(ball, like, deepest, shallowest, rounding, radius_bit, angle_b
 
 
 def first_error():
-    """Bound the first level: 64 bits for U, x rounded once, U and 1 − U at least 2^-16."""
-    return largest_error(First, integer_noise.FIRST, 16, 16, V, 2.0**-65, 2.0**-63, 256)
+    """Bound the first level: 64 bits for U, x rounded once, 1 − x·2^k exact, U and 1 − U at least 2^-16."""
+    return largest_error(First, integer_noise.FIRST, 16, 16, V, 0.0, 2.0**-65, 2.0**-63, 256)
 
 
 def second_error():
@@ -155,4 +156,4 @@ def second_error():
     of the end, are at most 1, 2^-32, ... of what it is: 4v²(1 + 1 + 2^-32 + ...). The angle's last sum
     has S ≤ ½ + 2^-32. Where 1 − U < 2^-250, both radii are below 2^-124, and so is their distance.
     """
-    return largest_error(Second, integer_noise.SECOND, TAIL, 250, 8.1 * V**2, 2.0**-257, 2.0**-127, 16)
+    return largest_error(Second, integer_noise.SECOND, TAIL, 250, 8.1 * V**2, 8 * V**2, 2.0**-257, 2.0**-127, 16)

@@ -94,7 +94,7 @@ def polynomials(tables: list[list[Fraction]], arguments: list[Double]) -> list[D
     def step(y: Double, c: jax.Array) -> tuple[Double, None]:
         return y * x + Double(c[0], c[1]), None
 
-    values = jax.lax.scan(step, x.scaled(0.0), columns)[0]
+    values = jax.lax.scan(step, x.scaled(0.0), jnp.asarray(columns))[0]
     return [Double(values.hi[i], values.lo[i]) for i in range(len(tables))]
 
 

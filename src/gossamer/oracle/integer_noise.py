@@ -1,4 +1,4 @@
-"""Integer noise whose law is that of rounded Gaussians, up to a factor of e^±10^-6 in a whole run.
+"""Integer noise whose law is that of rounded Gaussians, up to a factor of e^±10^-7 in a whole run.
 
     J = rint(D·Z),   Z = r(U)·cosine or sine of a uniform angle,   r = √(−2 log U)          (Box–Muller; D: deviation)
 
@@ -21,9 +21,9 @@ at most 2^-53·D|z̃|, and an integer n: if |p − n| < ½ − D·FIRST_ERROR th
 `integers` covers p − n contracted, and the roundings of the comparison. Where x < 2^-16, the second level is asked.
 
 *(ii) Second level.* In the same way, |z̃ − z| ≤ e = 2200·2^-106 < 2^-94.8, the rounding of D·z̃ included, if U ≥ 2^-160:
-x is off by 2^-257 + 8.1·2^-106·x, a by 2^-127 + 4.1·2^-106. Call the rest, of probability 2^-160, T. Outside of T,
-r < 14.9. `rounded` is exact. So in all cases outside of T, J = rint(D·z′) with |z′ − z| ≤ e, (z, y) an *exact* normal
-pair; likewise y.
+x is off by 2^-257 + 8.1·2^-106·x, 1 − x·2^k by 8·2^-106 more, a by 2^-127 + 4.1·2^-106. Call the rest, of probability
+2^-160, T. Outside of T, r < 14.9. `rounded` is exact. So outside of T, whichever level decides, J = rint(D·z′) with
+|z′ − z| ≤ e, (z, y) an *exact* normal pair; likewise y.
 
 *(iii) Cells.* Let I = [a, a + w], w = 1/D, 0 < a < 15, be the cell of an integer (or its mirror image), I⁺ and I⁻ the
 cell made longer and shorter by e at each end, φ the normal density, h = min(w, 1/128). As φ falls on I,
@@ -31,14 +31,15 @@ P(I) ≥ hφ(a + h) ≥ hφ(a)/1.125. Each shell has at most eφ(a − e) ≤ 1.
 relative q = 2.26·e·max(D, 128) of P(I). The cell of 0 has P ≥ hφ(h/2), and its shells eφ(0) at most: the same.
 For cells (I, I′) of a pair that come within e of the disc r < 14.9, other cells being met in T only,
 
-    P̃(I×I′ and not T) ≤ P(I⁺)P(I′⁺) ≤ e^2q P(I×I′),    P̃(I×I′) ≥ P(I⁻)P(I′⁻) − P(T, I×I′) ≥ e^-2q′ P(I×I′) − P(T, I×I′)
+    P̃(I×I′ and not T) ≤ P(I⁺)P(I′⁺) ≤ e^2q P(I×I′),
+    P̃(I×I′) ≥ P(I⁻)P(I′⁻) − P(T and I×I′) ≥ e^-2q′ P(I×I′) − P(T and I×I′)
 
 with q′ = q/(1 − q), and where one of a pair is used, the same with one factor. Sum over the cells of an event A of n
 independent pairs, m ≤ 2n numbers in all, one pair after the other:
 
     P̃(A) ≤ e^a P(A) + δ,    P(A) ≤ e^a P̃(A) + δ,    a = 5000·2^-106·m·max(D, 128),    δ = m·2^-158.
 
-(Per pair P̃ = μ + ν with μ ≤ e^2q P, ν of mass P(T); the product of n such is at most e^2qn Pⁿ and a rest of mass
+(n ≤ m. Per pair P̃ = μ + ν with μ ≤ e^2q P, ν of mass P(T); the product of n such is at most e^2qn Pⁿ and a rest of mass
 n·P(T). In the other direction the mass is (1 + e^2q)P(T).) The noise is independent of the history, so this holds for
 adaptive queries. A run that is (ε, δ₀)-DP with exact rounded Gaussians is
 (ε + 2a, e^a δ₀ + (1 + e^{ε+a})δ)-DP with these: apply the first line, the promise, and the second line in turn.
@@ -60,7 +61,7 @@ from gossamer.oracle import double_double
 from gossamer.oracle.double_double import Double, exactly, two_sum
 
 FIRST_ERROR = 2.0**-47
-"""How far a settled normal of the first level, or its product with a deviation, is from the exact one, in deviations."""
+"""How far a settled normal of the first level, or its product with D over D, is from the exact one."""
 _ENDS = 1 << 16
 """The first word of x = 2^-16."""
 _LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
@@ -68,6 +69,9 @@ _PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494")
 
 Number = Any
 """A float64 array, a `Double`, or whatever a proof puts in their place."""
+
+
+State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 class Arithmetic(NamedTuple):
@@ -131,10 +135,10 @@ def _draw(
         """Return the first row of each column that has a pair left, or the number of rows."""
         return jnp.min(jnp.where(left, row_numbers, rows), axis=0)
 
-    def unfinished(state: tuple[jax.Array, ...]) -> jax.Array:
+    def unfinished(state: State) -> jax.Array:
         return jnp.any(state[1] < rows)
 
-    def settle(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def settle(state: State) -> State:
         turn, row, left, values = state
         place = (slice(None), row, column_numbers)
         more = jax.random.bits(jax.random.fold_in(second_key, turn), (8, columns), jnp.uint32)
