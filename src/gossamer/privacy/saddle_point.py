@@ -153,15 +153,20 @@ class _LossGrid:
         self.log_p, self.loss = self.log_p[keep], self.loss[keep]
 
     def log_moment(self, z: np.ndarray) -> np.ndarray:
-        """Return log E exp(zL) for complex z of one common real part."""
+        """Return log E exp(zL) for complex z of one common real part, evenly spaced."""
         real = self.log_p + self._log_width + z[0].real * self.loss
         peak = real.max()
-        weights = np.exp(real - peak)
+        # Phases of evenly spaced z are powers of each other, and products are much cheaper than exponentials.
+        rows = max(1, min(math.isqrt(z.size), 2_000_000 // self.loss.size))
+        step = (z[-1].imag - z[0].imag) / max(1, z.size - 1)
+        phases = np.exp(1j * step * np.arange(rows)[:, None] * self.loss)
+        turn = np.exp(1j * step * rows * self.loss)
+        turned = np.exp(real - peak + 1j * z[0].imag * self.loss)
         out = np.empty(z.shape, complex)
-        rows = max(1, 2_000_000 // self.loss.size)
         for start in range(0, z.size, rows):
-            phase = np.exp(1j * z[start : start + rows, None].imag * self.loss)
-            out[start : start + rows] = phase @ weights
+            some = out[start : start + rows]
+            some[:] = phases[: some.size] @ turned
+            turned = turned * turn
         return np.log(out) + peak
 
     def deviation(self) -> float:
