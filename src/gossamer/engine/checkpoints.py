@@ -31,7 +31,8 @@ import numpy as np
 from gossamer.base.atomic import write_bytes, write_text
 from gossamer.base.trees import PyTree, is_key
 
-_FORMAT = 1
+_FORMAT = 2
+_CHECKSUM_BYTES = 32
 _OWNER_ONLY = 0o600
 _CHUNK = 1 << 16
 
@@ -74,7 +75,8 @@ class Checkpoints:
         about = json.dumps({"format": _FORMAT, "identity": identity})
         content = io.BytesIO()
         np.savez(content, about=np.frombuffer(about.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
-        write_bytes(self._run, content.getvalue(), _OWNER_ONLY)
+        # The archive's own sums cover its arrays, and not what stands between them.
+        write_bytes(self._run, content.getvalue() + _checksum(content.getvalue()), _OWNER_ONLY)
 
     def next_due(self, done: int) -> int:
         """Return the first step after `done` at which to save."""
@@ -126,7 +128,11 @@ class Checkpoints:
 
     def _load(self, identity: dict[str, str], like: PyTree) -> PyTree:
         try:
-            with np.load(self._run, allow_pickle=False) as file:
+            content = self._run.read_bytes()
+            content, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
+            if checksum != _checksum(content):
+                raise ValueError("its checksum is another one.")
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 arrays = dict(file)
             about = json.loads(arrays.pop("about").tobytes())
             found = about["identity"] if about["format"] == _FORMAT else {}
@@ -155,6 +161,10 @@ def digest_records(data: PyTree) -> str:
 def digest(*texts: str) -> str:
     """Return a digest of some texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 def _differs(path: Path, name: str) -> str:
