@@ -24,7 +24,7 @@ BUDGET = gs.Budget(2.0, 1e-3)
 # Numbers of runs are multiples of the 4096 that the auditor makes at a time: the rest would be compiled on its own.
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 def test_one_gaussian_is_audited_to_seventy_percent_of_its_epsilon():
     """Full batch, worst neighbour: the accounting is not wasteful, and never below the truth.
 
@@ -36,17 +36,17 @@ def test_one_gaussian_is_audited_to_seventy_percent_of_its_epsilon():
     assert 0.7 * BUDGET.epsilon <= audit.lower_bound <= BUDGET.epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("oracle", [Oracle, QuietOracle])
 @pytest.mark.parametrize("seed", deep_but(range(5), 0))
 def test_noise_scaled_by_seven_tenths(oracle, seed):
     audit = gs.audit.empirical_epsilon(
-        LINEAR, TABLE, 0, OPPOSITE, GD(steps=3), BUDGET, init=START, runs=32_768, seed=seed, oracle=oracle
+        LINEAR, TABLE, 0, OPPOSITE, GD(steps=1), BUDGET, init=START, runs=131_072, seed=seed, oracle=oracle
     )
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 @pytest.mark.hostile
 @pytest.mark.parametrize("oracle", [Oracle, BatchMeanOracle])
 def test_clipping_the_batch_mean(oracle):
@@ -59,7 +59,7 @@ def test_clipping_the_batch_mean(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("oracle", [Oracle, RealisedSizeOracle])
 def test_dividing_by_the_realised_size(oracle):
     """With one record more the noise itself shrinks: in 400 dimensions its length gives the size away."""
@@ -81,7 +81,7 @@ def test_dividing_by_the_realised_size(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("oracle", [Oracle, SameKeyOracle])
 def test_noise_key_reused_across_steps(oracle):
     """Two answers with one noise: their difference shows the sum itself.
@@ -108,7 +108,7 @@ def test_noise_key_reused_across_steps(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("oracle", [Oracle, ShuffledOracle])
 def test_shuffled_epoch_accounted_as_poisson(oracle):
     """Every record is seen exactly once: a record that is missing from all answers but one stands out.
@@ -144,7 +144,7 @@ def test_a_method_that_peeks_fails_replay(method):
         assert "['params']" in report.differing
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("method", [AccMD, PrintedAccMD])
 def test_the_printed_accelerated_mirror_descent_fails_replay(method):
     """Its output, y, depends on the records past the noise."""
@@ -165,7 +165,7 @@ def test_the_attack_must_match_the_neighbours():
         gs.audit.empirical_epsilon(LINEAR, TABLE, 0, None, GD(steps=1), BUDGET, init=START, runs=10)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(each=True)
 def test_scores_separate_identical_tables_no_better_than_chance():
     """An attack on two equal tables must find ε = 0: the auditor itself does not invent leaks."""
     audit = gs.audit.empirical_epsilon(LINEAR, TABLE, 0, TABLE[0], GD(steps=2), BUDGET, init=START, runs=2_000)

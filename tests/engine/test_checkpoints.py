@@ -1,5 +1,6 @@
 """A run that is killed and continued is the run that was never interrupted."""
 
+import io
 import json
 import os
 import random
@@ -220,7 +221,7 @@ def test_kill_minus_nine_at_twenty_moments(tmp_path):
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         if saved.exists():
-            with np.load(saved) as file:  # raises if it is not whole
+            with np.load(io.BytesIO(saved.read_bytes()[:-32])) as file:  # raises if it is not whole
                 numbers = [file[name] for name in file if file[name].shape == ()]
             reached.add(max(int(number) for number in numbers if number.dtype == np.int32))
     assert len(reached) >= 6, reached  # it moved on between the kills

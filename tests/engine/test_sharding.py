@@ -99,8 +99,9 @@ class NoiseOnEveryShard(Oracle):
     def clipped_sum(self, h, sample, clip):
         total = super().clipped_sum(h, sample, clip)
         key = jax.random.fold_in(jax.random.key(99), self.door.shards.here())
-        noise = self.noise(key, total, jnp.float32(1.0), clip, ())
-        return jax.tree.map(lambda a, z: a + z, total, self.door.shards.add_up(noise))
+        noise = self.noise(key, total, jnp.float32(1.0), (1.0,))
+        with jax.enable_x64(True):
+            return jax.tree.map(lambda a, z: a + z, total, self.door.shards.add_up(noise))
 
 
 class OneSampleKey(Oracle):
@@ -129,7 +130,8 @@ def answers(kind, sharded, noise):
     def draw(secrets):
         oracle = kind(door, secrets)
         return jax.lax.map(
-            lambda i: oracle.answer(Question(QUERY, i, lambda z: z, jnp.float32(1.0), ()), None)[0], jnp.arange(DRAWS)
+            lambda i: oracle.answer(Question(QUERY, i, lambda z: z, jnp.float32(1.0), (1.0,)), None)[0],
+            jnp.arange(DRAWS),
         )
 
     if not sharded:
@@ -141,7 +143,7 @@ def answers(kind, sharded, noise):
     return np.asarray(jax.jit(run)(secrets))[:, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("kind", "same"), [(Oracle, True), (NoiseOnEveryShard, False), (OneSampleKey, False)])
 def test_the_law_of_an_answer(kind, same):
     """Kolmogorov and Smirnov on 2000 answers each, with and without noise: p below 1e-4 means that the laws differ."""

@@ -196,6 +196,7 @@ def test_a_record_that_turns_bad_during_the_run_counts_as_zero():
     np.testing.assert_allclose(result.params, -kept.sum(0) / 4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_history_is_public_arrays_of_one_value_per_step():
     result = solve(method=GD(steps=5))
     assert set(result.history) == {"gradient_norm"}

@@ -19,7 +19,7 @@ def ridge_logistic(params, record):
     return gs.objectives.logistic(params, record) + 0.1 * (jnp.sum(params["weights"] ** 2) + params["intercept"] ** 2)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_without_noise_it_reaches_the_optimum_of_a_convex_solver():
     """SciPy minimises the dual of χ² over (x, η) in float64; we come within 1e-3 in x, and closer in the objective."""
     X, y = logistic_table(n=60)

@@ -85,6 +85,7 @@ class Weighted(gs.ERM):
     weight: float = 2.0
 
 
+@pytest.mark.slow
 def test_a_subclass_of_a_problem_is_one():
     """Kinds of problem are types: what solves ERM solves what inherits from it."""
     budget = gs.Budget(2.0, 1e-2)

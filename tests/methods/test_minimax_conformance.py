@@ -84,7 +84,7 @@ def test_sensitivity(case):
     assert reports["removed"].worst["gradient"] > 0.7
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 @pytest.mark.parametrize("method", AUDITED.values(), ids=AUDITED)
 def test_audit(method, neighbors):

@@ -185,7 +185,7 @@ def attack(oracle, rounds, correlation, runs=8_192):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("rounds", "correlation"), [(4, "factorization"), (2, "tree")])
 def test_audit(rounds, correlation):
     """The attacker who knows everything but one record does not beat the certificate, and comes near it."""
@@ -194,7 +194,7 @@ def test_audit(rounds, correlation):
     assert audit.lower_bound > 0.5 * BUDGET.epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_printed_noise_at_two_rounds_is_caught():
     audit = attack(PrintedNoise, 2, "tree", runs=40_960)
     assert not audit, audit

@@ -29,7 +29,7 @@ from gossamer.privacy.planning import plan
 BOTH = pytest.mark.parametrize("method", [output_perturbation, objective_perturbation])
 RISKS = pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
 BUDGET = gs.Budget(2.0, 1e-3)
-SILENT = Deviations(0.0, 0.0)
+SILENT = Deviations(0.0, 0.0, 0.0)
 straight = LinearLoss(lambda score, target: -target * score, lipschitz=1.0, curvature=0.0)
 """A loss whose gradient is −target·row whatever the parameters: one record does all that its bound allows."""
 
@@ -55,6 +55,7 @@ def deviations_of(risk, n, budget=BUDGET):
     return risk.deviations(n, plan(risk, n, budget).noise())
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("intercept", [True, False])
 def test_without_noise_it_is_ridge_regression(method, intercept):
@@ -108,7 +109,7 @@ def test_one_record_moves_the_minimiser_no_farther_than_charged(loss, intercept)
         assert absent >= 0.999 * risk.stability(n) - rounding
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_noise_is_what_the_certificate_says():
     """20 000 releases: the deviation of the minimiser, or of the linear term recovered from it, to 5 standard errors.
 
@@ -155,7 +156,7 @@ def test_audit(kind, neighbors):
     opposite = rows, np.r_[-1.0, targets[1:]]
     tables = (rows, targets), (opposite if neighbors == "replace_one" else (rows[1:], targets[1:]))
     deviations = deviations_of(risk, n, budget)
-    halved = Deviations(*(0.5 * deviation for deviation in deviations))
+    halved = deviations._replace(tilt=0.5 * deviations.tilt, spread=0.5 * deviations.spread)
     attack = functools.partial(audited_epsilon, risk, n, tables, score=lambda w: w[:, 0], delta=budget.delta)
     assert 0.4 * budget.epsilon < attack(deviations) <= budget.epsilon
     assert attack(halved) > budget.epsilon
@@ -182,7 +183,7 @@ def test_audit_of_a_logistic_objective():
 
     deviations = deviations_of(risk, n, budget)
     assert attack(deviations) <= budget.epsilon
-    assert attack(Deviations(*(0.4 * deviation for deviation in deviations))) > budget.epsilon
+    assert attack(deviations._replace(tilt=0.4 * deviations.tilt, spread=0.4 * deviations.spread)) > budget.epsilon
 
 
 @BOTH
@@ -232,6 +233,7 @@ def test_breast_cancer_beats_chance(method, strength):
     assert np.mean(accuracies) - 5 * np.std(accuracies) / math.sqrt(20) > chance
 
 
+@pytest.mark.slow
 @BOTH
 def test_seeds(method):
     table = logistic_table(50)
@@ -316,6 +318,7 @@ def test_a_weak_regulariser_is_refused_with_the_least_that_would_do():
     assert objective_perturbation(ridge(0.001), TABLE, gs.Budget(math.inf, 1e-3), row_norm=1.0).params
 
 
+@pytest.mark.slow
 def test_a_solver_that_fails_releases_nothing():
     """A kink cannot be stood upon: |score| has no point where its slope is small, and the regulariser is too weak."""
     kinked = LinearLoss(lambda score, target: jnp.abs(score - target), lipschitz=1.0)

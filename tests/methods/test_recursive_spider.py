@@ -31,7 +31,7 @@ def _final_state(problem, data, method, init, budget=NO_NOISE, loudness=1.0):
     return dataclasses.replace(run, noise=noise).finish().state
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_without_noise_it_reaches_the_optimum_of_a_convex_solver():
     """SciPy minimises λ ln E exp(ℓ/λ) + λρ over (x, λ) in float64; we come within 1e-3 in both."""
     X, y = logistic_table(n=60)

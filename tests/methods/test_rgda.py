@@ -71,8 +71,8 @@ def test_sensitivity(name):
     assert reports["removed"].worst["gradient"] > 0.7
 
 
+@pytest.mark.deep
 @pytest.mark.hostile
-@pytest.mark.slow
 def test_the_printed_clipping_of_a_batch_mean_is_caught():
     """The mean of a few records turns round with one of them: the sum moves by more than two thresholds."""
     options = dict(init=START, oracle=BatchMeanOracle, backend="vmap")
@@ -81,7 +81,7 @@ def test_the_printed_clipping_of_a_batch_mean_is_caught():
     assert report.worst["gradient"] > 3
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("method", "neighbors"),
     deep_but([(METHOD, "replace_one"), (METHOD, "add_remove"), (ONCE, "replace_one")], (METHOD, "replace_one")),
@@ -157,7 +157,7 @@ def test_one_seed_gives_one_result_and_uses_no_key_twice():
             for seed in (7, 7, 8)
         )
     np.testing.assert_array_equal(first.params[0], again.params[0])
-    assert not np.array_equal(first.params[0], other.params[0])
+    assert first.history["gradient_norm"][0] == again.history["gradient_norm"][0] != other.history["gradient_norm"][0]
     assert [query.count for query in first.certificate.schedule] == [2, 6]
 
 

@@ -39,7 +39,7 @@ def test_sensitivity(method):
         assert gs.audit.sensitivity(PROBLEM, TABLE, 0, record, method, BUDGET, init=START, backend="vmap")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_audit(method):
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     audit = gs.audit.empirical_epsilon(
@@ -107,6 +107,7 @@ def test_it_leaves_a_strict_saddle_and_stays_at_a_minimum(method):
         assert not ended.any()
 
 
+@pytest.mark.slow
 def test_bad_settings():
     for kind, options, message in (
         (StoSpider, {"drift": -1.0}, r"drift = -1\.0 must be a finite number above 0"),

@@ -139,6 +139,7 @@ def test_a_poisoned_record_contributes_at_most_its_clip_and_padding_nothing(name
     assert apart <= 1.0 + 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "linear", "ghost", "vmap"])
 def test_large_gradients(backend):
     """1e6 times the threshold: clipped to it, in the right direction."""
@@ -205,6 +206,7 @@ def test_tables_of_any_type_are_clipped(dtype, backend):
     assert norm == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 @pytest.mark.parametrize("clip", [0.0, 1e-27, 1e-13])
 def test_a_vanishing_threshold_lets_nothing_through(backend, clip):

@@ -10,7 +10,15 @@ import pytest
 import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.oracle import Ask, Oracle
-from gossamer.oracle.correlation import STRATEGIES, mixture, nodes_over_leaves, running_noise, strategy_matrix
+from gossamer.oracle.correlation import (
+    STRATEGIES,
+    mixed,
+    mixture,
+    nodes_over_leaves,
+    running_noise,
+    scale,
+    strategy_matrix,
+)
 from gossamer.oracle.door import Door, Ledger, Secrets
 from gossamer.privacy import accounting
 from gossamer.privacy.sampling import Blocks, Poisson, Stream
@@ -58,17 +66,42 @@ def test_the_printed_number_of_nodes_is_caught_where_it_is_too_small():
     assert all(cost(t) <= 1.0 for t in (3, 5, 8, 9, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 64, 200])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_column_of_the_strategy_is_longer_than_one(strategy, length):
-    """Also of the strategy that the float32 mixture amounts to: this is all that the proof needs of it."""
+    """Also of the strategy that the mixture of draws amounts to: this is all that the proof needs of it."""
     C = strategy_matrix(strategy, length)
     assert np.all(np.tril(C) == C) and np.all(np.diag(C) > 0)
-    effective = np.linalg.inv(mixture(strategy, length).astype(np.float64))
+    mixed = mixture(strategy, length)
+    effective = np.linalg.inv(scale(Stream(strategy, length, 0, 1)) * mixed.astype(np.float64))
     longest = np.linalg.norm(effective, axis=0).max()
-    assert 1 - 1e-5 < longest <= 1
+    assert 1 - 1e-5 < longest <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 64, 200])
+def test_the_tree_mixes_whole_numbers(length):
+    """So that answers are whole: its matrix and the inverse have whole entries, whose product is 1."""
+    inverse = mixture("tree", length)
+    assert inverse.dtype == np.int64
+    nodes = np.rint(strategy_matrix("tree", length) * scale(Stream("tree", length, 0, 1))).astype(np.int64)
+    np.testing.assert_array_equal(nodes @ inverse, np.eye(length, dtype=np.int64))
+
+
+def test_a_tree_mixes_draws_exactly():
+    """Whole numbers far beyond what float32 or float64 hold: every answer is the integer that the proof is about."""
+    length, size = 7, 3
+    draws = np.random.default_rng(0).integers(-(2**60), 2**60, (length, size)) // length
+    with jax.enable_x64(True):
+        held = jnp.asarray(draws)
+        answers = [
+            mixed(Stream("tree", length, 0, length), jnp.int32(place), lambda j: held[j], jnp.zeros(size))
+            for place in range(length)
+        ]
+        np.testing.assert_array_equal(np.stack(answers), mixture("tree", length) @ draws)
+
+
+@pytest.mark.slow
 def test_the_factorization_is_less_noisy_than_the_tree():
     def rms(strategy, length):
         return np.sqrt(np.mean(running_noise(strategy, length) ** 2))
@@ -98,7 +131,7 @@ def noises(strategy, runs):
     return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(new_key(1), runs)))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_door_draws_the_noise_that_the_proof_is_about(strategy):
     """The covariance of a stream's answers is σ² C⁻¹C⁻ᵀ, and another stream's noise is independent of it."""

@@ -136,6 +136,7 @@ def test_a_threshold_that_makes_no_sense_lets_nothing_through(clip):
     np.testing.assert_array_equal(factors.clip_factors(jnp.ones(2), clip, jnp.ones(2, bool)), [0.0, 0.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 def test_a_sum_that_no_clipped_records_add_up_to_is_withheld(backend, monkeypatch):
     params = {"weights": jnp.zeros(4), "intercept": jnp.zeros(())}

@@ -45,7 +45,7 @@ LAYER = st.tuples(st.sampled_from(sorted(LAYERS)), st.sampled_from(sorted(ACTIVA
 ARCHITECTURES = st.lists(LAYER, min_size=1, max_size=4)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @settings(max_examples=5, deadline=None, derandomize=True)
 @given(ARCHITECTURES)
 def test_random_architectures(layers):

@@ -25,7 +25,7 @@ def test_no_record_moves_a_sum_beyond_its_threshold():
     assert sum(move > 0.9 for move in found.values()) >= len(found) - 2, "hardly anything reached its threshold"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_vectors_that_are_made_twice_are_caught():
     """Made anew for the sum, they are rounded differently than for the norm, and where they cancel by far."""
     assert moves("twice")["ghost cancelling gradient"] > 10

@@ -146,7 +146,7 @@ class Careless(Oracle):
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_answers_of_one_stream_have_one_shape():
     with pytest.raises(ValueError, match=r"'short' and 'long'.*different shapes"):
         ask_both(stream_oracle(new_key(0)))

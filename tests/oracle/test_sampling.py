@@ -86,7 +86,7 @@ def test_records_are_independent_of_each_other(n, rate):
     assert pairwise_z(fixed_size_memberships(n, round(n * rate)), rate) > 5
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("n", "rate"), [(300, 0.05), (40, 0.9)])
 def test_sizes_are_binomial(n, rate):
     # 5 standard errors: p = 5.7e-7.
@@ -94,7 +94,7 @@ def test_sizes_are_binomial(n, rate):
     assert size_chi_square(poisson_memberships(n, 1.06 * rate, n), rate) < 5.7e-7
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_gaps_are_geometric_in_a_table_of_ten_million():
     """P(first row ≥ k) = (1−q)^k, for k on either side of each digit's boundary; 5 standard errors each."""
     n, rate, draws = 10_000_000, 3e-5, 100_000
@@ -186,6 +186,7 @@ def test_numbers_are_compared_by_all_of_their_bits():
     assert np.any(leading != np.transpose(expected)), "where they are equal the others decide"
 
 
+@pytest.mark.slow
 def test_undecided_words_are_decided_by_the_rest(monkeypatch):
     """If all leading words are those of P(gap < 1) = 0.3, the next 32 bits f of that threshold decide: gap 0 or 1.
 
@@ -211,6 +212,7 @@ def coarse_inclusion(rate, bits, draws, seed=0):
     return words < round(rate * (1 << bits))
 
 
+@pytest.mark.slow
 def test_eight_bits_are_caught():
     """Inclusion of 2^17 rows at q = 0.0059: 5 standard errors are 0.0011; 8 bits can only say 2/256 = 0.0078."""
     n, rate = 1 << 17, 0.0059
@@ -259,6 +261,7 @@ def test_slots_are_uniform_whatever_else_is_in_the_sample():
     assert pair_chi_square(by_rank, (5, 9)) < 5.7e-7
 
 
+@pytest.mark.slow
 def test_removing_a_row_leaves_the_others_where_they_are():
     """With the same order of slots, a row that becomes absent leaves an empty slot; packed by rank, others move up."""
     rows, capacity = jnp.arange(10, 18), 12
@@ -273,6 +276,7 @@ def test_removing_a_row_leaves_the_others_where_they_are():
     assert np.sum(np.asarray(packed)[:7] != np.delete(np.asarray(packed), 3)[:7]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 340, 4097])
 def test_scattering_loses_nothing(size):
     sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(size), jnp.arange(size) % 3 == 0))
@@ -295,6 +299,7 @@ def test_slots_that_begin_alike_are_ordered_by_all_bits(monkeypatch):
     assert np.asarray(sample.rows).tolist() != list(range(50))
 
 
+@pytest.mark.slow
 def test_empty_slots_show_the_first_row():
     """Also where a row was drawn that is absent from the table."""
     sampler = sampling.Sampler(
@@ -316,11 +321,13 @@ def test_rows_are_sorted_and_padding_is_masked():
     assert np.all(np.asarray(sample.rows)[~np.asarray(sample.mask)] == 0)
 
 
+@pytest.mark.slow
 def test_a_sample_may_be_empty():
     masks = [sampling.poisson(new_key(seed), 3, 0.01, 3).mask.any() for seed in range(20)]
     assert not all(masks)
 
 
+@pytest.mark.slow
 def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
     """500 rows are expected and 16 fit: all of them count, and they are the first ones met, near the table's top."""
     small = sampling.poisson(new_key(2), 1000, 0.5, 16)
@@ -331,6 +338,7 @@ def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
     assert abs(int(small.rows[-1]) - 31) < 5 * np.sqrt(32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 3, 8])
 def test_blocks_are_disjoint_and_cover(shards):
     """Blocks of 6 places from place 2 on, over shards of which some have a row more than others."""

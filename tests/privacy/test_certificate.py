@@ -24,6 +24,7 @@ def certificate(method=None, seed=0, **options):
     return gs.solve(LINEAR, TABLE, method, budget, init=START, seed=seed, **options).certificate
 
 
+@pytest.mark.slow
 def test_it_states_what_was_promised_and_asked():
     c = certificate()
     assert (c.epsilon, c.delta, c.neighbors, c.n, c.method) == (1.0, 1e-3, "replace_one", 4, "SGD")
@@ -35,6 +36,7 @@ def test_it_states_what_was_promised_and_asked():
     assert "(1, 0.001)-differential privacy" in str(c)
 
 
+@pytest.mark.slow
 def test_it_survives_json():
     for budget in (BUDGET, gs.Budget(math.inf, 1e-3), gs.Budget(2.0, 1e-3, "add_remove")):
         c = certificate(budget=budget)
@@ -145,6 +147,7 @@ def test_infinite_epsilon_claims_nothing():
     assert c.verify().epsilon == math.inf
 
 
+@pytest.mark.slow
 def test_it_states_the_planned_cost_of_a_run_that_uses_learning_rate_schedules():
     c = certificate(gs.methods.GD(steps=3, learning_rate=lambda t: jnp.float32(0.1)))
     assert "lambda" in c.configuration["learning_rate"]

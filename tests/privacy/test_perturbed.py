@@ -10,7 +10,7 @@ from dp_accounting import gaussian_mechanism
 from scipy.special import expit
 
 import gossamer as gs
-from gossamer.privacy import accounting, saddle_point
+from gossamer.privacy import accounting, arithmetic, saddle_point
 from gossamer.privacy.perturbed import PerturbedObjective
 from gossamer.privacy.saddle_point import Cost
 from gossamer.privacy.schedule import Query, Schedule
@@ -20,8 +20,9 @@ BETA = 0.25  # of the logistic loss, for rows of norm 1
 
 
 def bound(sigma, epsilon, jacobian, neighbors):
-    """What is charged: factor·Γ(ε − c)."""
-    schedule = Schedule((Query("objective", 1, PerturbedObjective(jacobian), noise_multiplier=sigma),))
+    """What is charged: factor·Γ(ε − c), for noise that is σ when rounding is paid for."""
+    noise = sigma * (1 + arithmetic.INFLATION)
+    schedule = Schedule((Query("objective", 1, PerturbedObjective(jacobian), noise_multiplier=noise),))
     extra = schedule.surcharge(neighbors)
     return extra.factor * saddle_point.delta(accounting.costs_of(schedule), epsilon - extra.epsilon, neighbors)
 
@@ -124,11 +125,16 @@ def test_two_corners_equal_the_folded_normal(sigma, gap):
 
 def test_what_is_added_to_a_schedule():
     plain, objective = Query("gradient", 5), Query("objective", 1, PerturbedObjective(0.3))
-    assert Schedule((plain,)).surcharge("replace_one") == (0, 1)
-    assert Schedule((plain, objective)).surcharge("replace_one") == (0.3, 4)
-    assert Schedule((plain, objective)).surcharge("add_remove") == (0.3, 2)
     twice = dataclasses.replace(objective, count=2)
-    assert Schedule((twice,)).surcharge("add_remove") == (0.6, 4)
+    for queries, neighbors, epsilon, factor in (
+        ((plain,), "replace_one", 0.0, 1),
+        ((plain, objective), "replace_one", 0.3, 4),
+        ((plain, objective), "add_remove", 0.3, 2),
+        ((twice,), "add_remove", 0.6, 4),
+    ):
+        added = Schedule(queries).surcharge(neighbors)
+        assert added.epsilon == pytest.approx(epsilon + arithmetic.EPSILON, rel=1e-9)
+        assert added.factor == pytest.approx(factor * arithmetic.FACTOR, rel=1e-12)
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
@@ -144,9 +150,9 @@ def test_calibration_is_a_gaussian_with_what_is_left(neighbors):
 
 def test_a_budget_that_the_jacobian_exceeds_is_refused():
     schedule = Schedule((Query("objective", 1, PerturbedObjective(0.25)),))
-    with pytest.raises(accounting.AccountingError, match=r"epsilon = 0.2 must exceed 0.25.*Regularise more"):
+    with pytest.raises(accounting.AccountingError, match=r"epsilon = 0.2 must exceed 0.250.*regularise more"):
         accounting.calibrate(schedule, gs.Budget(0.2, 1e-5), 100)
-    with pytest.raises(accounting.AccountingError, match="below 4e-10"):
+    with pytest.raises(accounting.AccountingError, match=r"below 4\.00"):
         accounting.calibrate(schedule, gs.Budget(1.0, 2e-10), 100)
 
 

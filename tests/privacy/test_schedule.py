@@ -6,6 +6,7 @@ import math
 import pytest
 
 import gossamer as gs
+from gossamer.privacy import arithmetic
 from gossamer.privacy.perturbed import PerturbedObjective
 from gossamer.privacy.saddle_point import Cost
 from gossamer.privacy.sampling import All, Blocks, Poisson, Stream
@@ -72,7 +73,9 @@ def test_of_disjoint_blocks_the_least_noisy_counts_once():
     loud, quiet = (Query(name, 5, Blocks(2), noise_multiplier=s) for name, s in (("c", 7.0), ("d", 2.0)))
     schedule = Schedule((loud, full, quiet, sampled))
     assert schedule.at_worst() == (full, sampled, quiet)
-    assert [query.cost() for query in schedule.at_worst()] == [Cost(1.0, 9.0, 3), Cost(0.5, 1.0, 4), Cost(1.0, 2.0, 1)]
+    paid = 1 + arithmetic.INFLATION  # what rounding takes of the noise
+    expected = [Cost(1.0, 9.0 / paid, 3), Cost(0.5, 1.0 / paid, 4), Cost(1.0, 2.0 / paid, 1)]
+    assert [query.cost() for query in schedule.at_worst()] == expected
 
 
 ROWS_OF_0_1 = [

@@ -17,6 +17,7 @@ def test_text_and_attributes_come_out_as_they_went_in(text, attribute):
     assert "".join(page.pieces) == visible(text)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_ordinary_text_is_left_alone(text):
     ordinary = "".join(c for c in text if c.isprintable() or c in "\n\t")

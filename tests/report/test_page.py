@@ -170,8 +170,8 @@ def test_without_noise_nothing_is_called_noisy_or_private():
 
 
 def test_a_huge_epsilon_is_no_likeness():
-    weak, strong = report(certificate(1000.0)).text, report().text
-    assert "perhaps a very different, probability" in weak and "e to the power of 1\u202f000 times as likely" in weak
+    weak, strong = report(certificate(40.0)).text, report().text
+    assert "perhaps a very different, probability" in weak and "e to the power of 40 times as likely" in weak
     assert "a similar probability" in strong and "about 2.72 times as likely" in strong
 
 
@@ -260,6 +260,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(TEXT, min_size=15, max_size=15, unique=True), JSON)
 def test_no_text_from_outside_becomes_markup_and_all_of_it_is_there(texts, anything):

@@ -61,7 +61,7 @@ def errors(count, seed):
     drawn, more = words(count, seed)
     with jax.enable_x64(True):
         first, settled = map(np.asarray, jax.jit(integer_noise.first_level)(drawn))
-        second = jax.tree.map(np.asarray, jax.jit(integer_noise.second_level)(drawn, more))
+    second = integer_noise.second_level(drawn, more)
     worst = {"first": 0.0, "second": 0.0, "low words": 0.0, "pairs": drawn.shape[1], "settled": int(settled.sum())}
     for i in range(drawn.shape[1]):
         for end in (0, 1):

@@ -33,7 +33,8 @@ def _exact_mean(ask, h, clip):
     oracle = getattr(ask._oracle, "inner", ask._oracle)
     present = oracle._secrets.present
     everyone = jnp.ones(oracle.door.n, bool) if present is None else present
-    return jax.tree.map(lambda leaf: leaf / oracle.door.n, oracle.clipped_sum(h, Sample(None, everyone), clip))
+    total = clip_and_sum(h, oracle._batch(Sample(None, everyone)), everyone, clip)
+    return jax.tree.map(lambda leaf: leaf / oracle.door.n, total)
 
 
 class CrossedOracle(Oracle):
@@ -50,4 +51,4 @@ class CrossedOracle(Oracle):
             here, there = Gradient(h.loss, h.at)(pair[0]), Gradient(h.loss, h.other)(pair[1])
             return jax.tree.map(jnp.subtract, here, there)
 
-        return clip_and_sum(crossed, (batch, others), sample.mask, clip)
+        return clip_and_sum(crossed, (batch, others), sample.mask, clip, lattice=self.door.lattice)

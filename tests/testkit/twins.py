@@ -9,6 +9,7 @@ from gossamer import geometry
 from gossamer.base import trees
 from gossamer.methods import GD, AccMD
 from gossamer.oracle import Oracle
+from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.sampling import Sample
 
 
@@ -23,11 +24,11 @@ class BatchMeanOracle(Oracle):
     """Clips the mean of the sample instead of each record (as printed in DRO Alg. 2 and SOSP Alg. 3)."""
 
     def clipped_sum(self, h, sample, clip):
-        unclipped = super().clipped_sum(h, sample, jnp.float32(1e30))
+        unclipped = clip_and_sum(h, self._batch(sample), sample.mask, jnp.float32(1e30))
         size = jnp.maximum(jnp.sum(sample.mask), 1)
         mean = jax.tree.map(lambda leaf: leaf / size, unclipped)
         factor = jnp.minimum(1.0, clip / jnp.maximum(trees.norm(mean), 1e-30))
-        return jax.tree.map(lambda leaf: leaf * factor * size, mean)
+        return jax.tree.map(lambda leaf: self.door.lattice.rounded(leaf * factor * size, clip), mean)
 
 
 class RealisedSizeOracle(Oracle):

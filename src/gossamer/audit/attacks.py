@@ -20,6 +20,7 @@ from gossamer.engine.loop import Carry, Setup
 from gossamer.engine.opening import Lane, set_up
 from gossamer.engine.solving import split_params
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
@@ -99,7 +100,7 @@ class _Runs(Lane):
 
 
 def _prepare(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     method: Method,
     budget: Budget,
@@ -123,7 +124,7 @@ def _replaced(data: PyTree, row: int, record: PyTree | None) -> PyTree:
 
 
 def replay(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     other: PyTree,
     method: Method,
@@ -163,7 +164,7 @@ def _replayed(attack: _Attack, inputs: _Inputs, data: PyTree, tape: PyTree) -> P
 
 
 def sensitivity(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     row: int,
     record: PyTree | None,
@@ -196,7 +197,7 @@ def _worst(attack: _Attack, inputs: _Inputs, data: PyTree, neighbor: PyTree, pre
 
 
 def empirical_epsilon(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     row: int,
     record: PyTree | None,

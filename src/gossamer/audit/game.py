@@ -29,6 +29,7 @@ from gossamer.base.trees import PyTree
 from gossamer.engine.loop import Setup
 from gossamer.engine.opening import Lane, set_up
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle, Question
 from gossamer.privacy import accounting
@@ -70,7 +71,7 @@ def draw_members(key: jax.Array, models: int, records: int, budget: Budget) -> n
 
 def play(
     planned: Plan,
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     members: np.ndarray,
     *,

@@ -17,7 +17,6 @@ model and the record. So no attack, whatever it learned from the shadow models, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -28,6 +27,7 @@ from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.solving import split_params
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
 from gossamer.oracle.records import check_records
@@ -78,7 +78,7 @@ class MembershipInference:
 
 
 def membership_inference(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     method: Method,
     budget: Budget,

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 
 from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.door import Ask, Ledger, Oracle, Question
+from gossamer.oracle.lattice import Lattice
 from gossamer.oracle.sampling import Sample
 from gossamer.privacy.schedule import Query
 
@@ -55,12 +57,16 @@ class Comparing(Replaying):
         """Answer from the tape and compare."""
         query, index, h, clip, weights = asked
         tape, worst = memory
-        sample_key, _ = jax.random.split(self.inner.key(query, index))
-        sums = [
-            oracle.clipped_sum(h, oracle.sample(query, index, sample_key), clip)
+        here, there = (
+            _normalised(
+                oracle.door.lattice,
+                oracle.clipped_sum(h, oracle.drawn(query, index, oracle.keys(query, index)), clip),
+                clip,
+                weights,
+            )
             for oracle in (self.inner, self.neighbor)
-        ]
-        apart = jnp.sqrt(jnp.sum(jnp.square(_normalised(sums[0], clip, weights) - _normalised(sums[1], clip, weights))))
+        )
+        apart = jnp.sqrt(jnp.sum(jnp.square(here - there)))
         apart = jnp.where(jnp.isnan(apart), jnp.inf, apart)
         answer, _ = super().answer(asked, tape)
         return answer, (tape, {**worst, query.name: jnp.maximum(worst[query.name], apart)})
@@ -85,13 +91,12 @@ class Scoring:
         """Answer and score."""
         query, index, h, clip, weights = asked
         answer, _ = self.inner.answer(asked, None)
-        sample_key, _ = jax.random.split(self.inner.key(query, index))
-        sample = self.inner.sample(query, index, sample_key)
+        sample = self.inner.drawn(query, index, self.inner.keys(query, index))
         rows = jnp.arange(self.door.n) if sample.rows is None else sample.rows
         rest = self.inner.clipped_sum(h, Sample(sample.rows, sample.mask & (rows != self._row)), clip)
         size = Oracle.normaliser(self.inner, query, sample)
-        residual = jax.tree.map(lambda a, other: a * size - other, answer, rest)
-        r = _normalised(residual, clip, weights)
+        told = _normalised(None, jax.tree.map(lambda leaf: leaf * size, answer), clip, weights)
+        r = told - _normalised(self.door.lattice, rest, clip, weights)
         sigma = self.inner.noise_multiplier(query)
         rate = jnp.asarray(query.sampling.chance(seen=jnp.any(rows == self._row)), jnp.float32)
         scores = [
@@ -105,24 +110,30 @@ class Scoring:
         counts = jnp.full(1, record is not None)
         alone = jax.tree.map(lambda leaf: leaf[None], self._first if record is None else record)
         total = clip_and_sum(h, alone, counts, clip, self.door.backend, microbatch=self.door.microbatch)
-        return _normalised(total, clip, weights)
+        return _normalised(None, total, clip, weights)
 
 
 def _log_mixture(rate: jax.Array, log_ratio: jax.Array) -> jax.Array:
     return jnp.logaddexp(jnp.log1p(-rate), jnp.log(rate) + log_ratio)
 
 
-def _normalised(total: PyTree, clip: Any, weights: tuple[float, ...]) -> jax.Array:
-    """Return a sum as one vector in units of its noise: block j divided by w_j·C_j (a zero threshold: zero)."""
+def _normalised(lattice: Lattice | None, total: PyTree, clip: Any, weights: tuple[float, ...]) -> jax.Array:
+    """Return a sum as one vector in units of its noise: block j divided by w_j·C_j (a zero threshold: zero).
+
+    The sum is in lattice points, or, without a lattice, in its own units.
+    """
     blocks = zip(total, clip, weights, strict=True) if isinstance(clip, tuple) else [(total, clip, weights[0])]
     parts = []
     for block, c, w in blocks:
+        if lattice is not None:
+            parts += [jnp.ravel(lattice.in_thresholds(leaf)) / w for leaf in jax.tree.leaves(block)]
+            continue
         flat = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(block)])
         parts.append(jnp.where((flat == 0) & (c == 0), 0.0, flat / (w * c)))
     return jnp.concatenate(parts)
 
 
-def answer_shapes(method: Any, problem: Any, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
+def answer_shapes(method: Any, problem: Problem, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
     """Return the shape of each query's answer, by tracing one step."""
     seen: dict[str, PyTree] = {}
 
@@ -140,7 +151,7 @@ def answer_shapes(method: Any, problem: Any, params: PyTree, inner: Oracle) -> d
     return seen
 
 
-def empty_tape(method: Any, problem: Any, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
+def empty_tape(method: Any, problem: Problem, params: PyTree, inner: Oracle) -> dict[str, PyTree]:
     """Return room for every answer of a run."""
     shapes = answer_shapes(method, problem, params, inner)
 

@@ -27,6 +27,7 @@ inputs would repeat, so larger draws and splits are refused; JAX hands over 32 b
 A key from the operating system's entropy is secret; one from a seed is as secret as the seed, and for tests only.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -77,7 +78,7 @@ def _rounds_of_words(start: jax.Array) -> jax.Array:
 
 
 def _rounds_of_rows(start: jax.Array) -> jax.Array:
-    """Return the same with each row of 4 words as one array: fewer operations, six times as fast for one block."""
+    """Return the same with each row of 4 words as one array: fewer operations, three times as fast for one block."""
 
     def turned(row: jax.Array, by: int) -> jax.Array:
         return jnp.concatenate([row[by:], row[:by]])
@@ -106,11 +107,13 @@ def _quarter_round(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> tu
     return a, b, c, d
 
 
+@jax.jit
 def _seeded(seed: jax.Array) -> jax.Array:
     high = seed >> 32 if seed.dtype.itemsize > 4 else jnp.zeros_like(seed)
     return blocks(jnp.zeros(KEY_WORDS, jnp.uint32), seed, (high.astype(jnp.uint32), 0, _SEED))[:KEY_WORDS]
 
 
+@functools.partial(jax.jit, static_argnames="shape")
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     children = math.prod(shape)
     if children > _COUNTERS:
@@ -119,10 +122,12 @@ def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(blocks(key, numbers, (0, 0, _SPLIT))[:KEY_WORDS], 0, -1)
 
 
+@jax.jit
 def _fold_in(key: jax.Array, number: Any) -> jax.Array:
     return blocks(key, jnp.asarray(number), (0, 0, _FOLD))[:KEY_WORDS]
 
 
+@functools.partial(jax.jit, static_argnames=("width", "shape"))
 def _random_bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     size = math.prod(shape)
     words = -(-size * width // 32)

@@ -23,6 +23,7 @@ from gossamer.engine.opening import open_run
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy, init_mlp
 from gossamer.objectives import ERM, logistic
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import sampling
 from gossamer.privacy import accounting
 from gossamer.privacy.budget import Budget
@@ -92,7 +93,7 @@ def random_table(rows: int, columns: int) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray(features), jnp.asarray(numbers.integers(0, 2, rows).astype(np.float32))
 
 
-def private_run(problem: Any, table: PyTree, method: Method, init: PyTree) -> Run:
+def private_run(problem: Problem, table: PyTree, method: Method, init: PyTree) -> Run:
     """Return the compiled loop of a private run.
 
     Its noise is multiplied by zero, which takes as long as any other number and needs no calibration.

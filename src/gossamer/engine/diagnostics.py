@@ -4,7 +4,6 @@ Nothing here goes through the oracle's noise. The certificate of a run with diag
 """
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.engine.curvature import Curvature, curvature
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.queries import Gradient
 
 __all__ = ["Curvature", "Diagnostics", "curvature"]
@@ -27,7 +27,7 @@ class Diagnostics:
     A problem with two players has the last two for each, as `gradient_norm_x` and so on; a black box has neither.
     """
 
-    def __init__(self, problem: Any, data: PyTree, method: Method):
+    def __init__(self, problem: Problem, data: PyTree, method: Method):
         self._problem = problem
         self._data = data
         self._clips = tuple(float(getattr(method, f"clip{suffix}", np.inf)) for suffix in problem.suffixes)
@@ -44,7 +44,7 @@ class Diagnostics:
 
 
 @functools.partial(jax.jit, static_argnames=("problem",))
-def _evaluate(problem: Any, params: PyTree, data: PyTree, clips: tuple[float, ...]) -> dict[str, jax.Array]:
+def _evaluate(problem: Problem, params: PyTree, data: PyTree, clips: tuple[float, ...]) -> dict[str, jax.Array]:
     values = {"objective": problem.objective(params, data)}
     if not problem.suffixes:
         return values
@@ -60,7 +60,9 @@ def _evaluate(problem: Any, params: PyTree, data: PyTree, clips: tuple[float, ..
     return values
 
 
-def goldstein(problem: Any, params: PyTree, data: PyTree, radius: float, *, samples: int = 200, seed: int = 0) -> float:
+def goldstein(
+    problem: Problem, params: PyTree, data: PyTree, radius: float, *, samples: int = 200, seed: int = 0
+) -> float:
     """Return how stationary a point is for a loss with kinks: NOT PRIVATE.
 
     This is the smallest norm of a convex combination of the objective's gradients at `params` and at random points of
@@ -88,7 +90,9 @@ def goldstein(problem: Any, params: PyTree, data: PyTree, radius: float, *, samp
 
 
 @functools.partial(jax.jit, static_argnames=("problem", "samples"))
-def _around(problem: Any, params: PyTree, data: PyTree, radius: jax.Array, samples: int, key: jax.Array) -> jax.Array:
+def _around(
+    problem: Problem, params: PyTree, data: PyTree, radius: jax.Array, samples: int, key: jax.Array
+) -> jax.Array:
     """Return the objective's gradient at a point, and at random points of the ball around it, as rows."""
     centre, restore = ravel_pytree(params)
     keys = jax.random.split(key)

@@ -20,6 +20,7 @@ from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.methods import output
 from gossamer.methods.base import Method, Report
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.door import Ask, Door, Ledger, Oracle, Secrets
 
 _STEPS = 0x5E9
@@ -44,7 +45,7 @@ class Setup:
     """What is fixed about a run; hashable, so that the loop compiles once for it."""
 
     method: Method
-    problem: Any
+    problem: Problem
     door: Door
 
 

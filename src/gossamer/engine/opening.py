@@ -19,17 +19,19 @@ from gossamer.base.messages import is_whole, plain, shown
 from gossamer.base.trees import PyTree
 from gossamer.engine import loop
 from gossamer.engine.loop import Carry, Keys, Setup
+from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Door, Oracle, Secrets
+from gossamer.oracle.lattice import Lattice
 from gossamer.oracle.records import Records, place
-from gossamer.privacy import accounting
+from gossamer.privacy import accounting, arithmetic
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.schedule import Schedule
 
 
 def open_run(
     planned: Plan,
-    problem: Any,
+    problem: Problem,
     data: PyTree | Records,
     *,
     init: PyTree,
@@ -119,7 +121,7 @@ class Lane:
 
 def set_up(
     planned: Plan,
-    problem: Any,
+    problem: Problem,
     backend: Backend = "auto",
     microbatch: int | None = None,
     records: Records | None = None,
@@ -138,6 +140,8 @@ def set_up(
     door = Door(n, bare, capacities, backend, microbatch)
     if n >= 2**31 - 1 and door.needs_order:
         raise ValueError(f"n = {n}: disjoint blocks are numbered by 32 bits, so that n must be below 2^31.")
+    lattice = Lattice(arithmetic.lattice_bits(n)) if planned.budget.is_private else None
+    door = dataclasses.replace(door, lattice=lattice)
     if records is not None:
         if records.n != n:
             raise ValueError(f"the plan is for n = {n} records, but the table has {records.n}.")

@@ -25,6 +25,7 @@ from gossamer.engine.opening import Run, open_run
 from gossamer.engine.progress import Progress
 from gossamer.methods.base import Method
 from gossamer.methods.result import Result
+from gossamer.objectives.problem import Problem
 from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.records import place
@@ -39,7 +40,7 @@ _CALLBACK = re.compile(r"index = \d+ : ui64")
 
 
 def solve(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     method: Method,
     budget: Budget,
@@ -134,7 +135,7 @@ def solve(
     )
 
 
-def _check_resumable(problem: Any, params: PyTree, record: PyTree) -> None:
+def _check_resumable(problem: Problem, params: PyTree, record: PyTree) -> None:
     """Refuse to save a run of Python code that has no name: other code could go on with the same noise.
 
     Two answers about the same records under the same noise differ by what is not private at all.
@@ -167,7 +168,7 @@ def _check_options(diagnostics: bool, data: PyTree, mesh: Mesh | None, checkpoin
             )
 
 
-def check_match(problem: Any, method: Any, budget: Any) -> None:
+def check_match(problem: Problem, method: Any, budget: Any) -> None:
     """Refuse what does not go together, naming what would."""
     if not isinstance(method, Method):
         raise not_a_method(method)
@@ -182,7 +183,7 @@ def check_match(problem: Any, method: Any, budget: Any) -> None:
     method.check_problem(problem)
 
 
-def split_params(problem: Any, init: PyTree) -> tuple[PyTree, Any, Callable[[PyTree], PyTree]]:
+def split_params(problem: Problem, init: PyTree) -> tuple[PyTree, Problem, Callable[[PyTree], PyTree]]:
     """Separate what is trained from what is not: float arrays, and Python floats outside Equinox modules.
 
     Returns the trained part, the problem over it, and the way back to the user's pytree.

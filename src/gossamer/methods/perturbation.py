@@ -56,7 +56,8 @@ class OutputPerturbation(RidgeRisk):
 
     def deviations(self, n: int, noise: Mapping[str, Any]) -> Deviations:
         """Return the deviations that the schedule's noise multipliers stand for."""
-        return Deviations(tilt=0.0, spread=float(noise["minimiser"]) * self.stability(n))
+        apart = self.stability(n)
+        return Deviations(tilt=0.0, spread=float(noise["minimiser"]) * apart, apart=apart)
 
     def loss_bounds(self) -> LossBounds:
         """Return what the guarantee rests on; it needs no bound on curvature."""
@@ -89,6 +90,7 @@ class ObjectivePerturbation(RidgeRisk):
         return Deviations(
             tilt=float(noise["objective"]) * self.gradient_bound(),
             spread=float(noise["minimiser"]) * self.inaccuracy(n),
+            apart=self.inaccuracy(n),
         )
 
     def loss_bounds(self) -> LossBounds:

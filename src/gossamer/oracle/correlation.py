@@ -17,6 +17,13 @@ answers the rest is a Gaussian mechanism whose mean moves by (Σ_k C_ks²)^½ �
 adaptive as the answers may be (Denisov et al., 2022, Theorem 2.1), and whatever the thresholds were. Streams on
 disjoint records have independent z: a record still meets one answer of one stream.
 
+On the lattice of `gossamer.oracle.lattice` answers and draws are whole numbers. The tree's matrix N = L·C, L the length
+of its longest column, has whole entries and so has its inverse: y = K + N⁻¹J with J = rint(σL2^β Z), and N y = N K + J.
+The proof above then holds for the bits, as the theorem there does: N K moves by at most L times what K moves by. The
+factorization's C⁻¹ is not whole. Its mixture of draws is rounded to whole numbers, K + rint(C⁻¹J): a function of the
+ideal stream if that mixture were exact, but it is computed in float64. So the guarantee of a factorization is about
+real numbers, and certificates say so.
+
 Strategies, both scaled to columns of norm 1 at most:
 
 * "tree": row b of C adds up x over (b − lowbit(b), b], the node of the binary tree that ends at b. These are the T
@@ -69,15 +76,22 @@ def running_noise(strategy: str, length: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=32)
 def mixture(strategy: str, length: int) -> np.ndarray:
-    """Return C⁻¹ in float32; what rounding adds to a column of its inverse is put back."""
-    rounded = _inverse(strategy_matrix(strategy, length)).astype(np.float32)
-    grown = max(1.0, _longest_column(_inverse(rounded.astype(np.float64))))
-    return rounded * np.float32(grown * (1 + 1e-6))
+    """Return C⁻¹ divided by `scale`: whole numbers for the tree, float64 for the factorization."""
+    if strategy == "tree":
+        return np.rint(_inverse(_tree_nodes(length).astype(np.float64))).astype(np.int64)
+    return _inverse(strategy_matrix(strategy, length)) * (1 + 1e-9)  # more than it lost to rounding
+
+
+def scale(stream: Stream) -> float:
+    """Return by how much the draws of a stream are larger than σ: the tree's nodes, unscaled, are whole numbers."""
+    return math.sqrt(max(nodes_over_leaves(stream.length))) if stream.strategy == "tree" else 1.0
 
 
 def answer_noise(stream: Stream | None) -> float:
     """Return the deviation of the noise in the first answer that a query gives in a stream, in units of σ."""
-    return 1.0 if stream is None else float(np.linalg.norm(mixture(stream.strategy, stream.length)[stream.first]))
+    if stream is None:
+        return 1.0
+    return scale(stream) * float(np.linalg.norm(mixture(stream.strategy, stream.length)[stream.first]))
 
 
 def mixed(stream: Stream, place: jax.Array, draw: Callable[[jax.Array], PyTree], like: PyTree) -> PyTree:
@@ -85,17 +99,27 @@ def mixed(stream: Stream, place: jax.Array, draw: Callable[[jax.Array], PyTree],
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(like))
     chunk = max(1, min(stream.length, _DRAWN_AT_A_TIME // max(1, size)))
     count = -(-stream.length // chunk)
-    row = jnp.asarray(mixture(stream.strategy, stream.length))[place]
-    row = jnp.pad(row, (0, count * chunk - stream.length)).reshape(count, chunk)
 
     def add(total: PyTree, part: tuple[jax.Array, jax.Array]) -> tuple[PyTree, None]:
         weights, places = part
         draws = jax.vmap(draw)(places)
-        with jax.default_matmul_precision("highest"):
-            return jax.tree.map(lambda t, z: t + jnp.tensordot(weights, z, axes=1), total, draws), None
+        # Products and not a matrix product, which has none for integers on some devices.
+        return jax.tree.map(lambda t, z: t + _weighted(weights, z), total, draws), None
 
-    zero = jax.tree.map(jnp.zeros_like, like)
-    return jax.lax.scan(add, zero, (row, jnp.arange(count * chunk).reshape(count, chunk)))[0]
+    with jax.enable_x64(True):
+        row = jnp.asarray(mixture(stream.strategy, stream.length))[place]
+        row = jnp.pad(row, (0, count * chunk - stream.length)).reshape(count, chunk)
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, row.dtype), like)
+        mixed = jax.lax.scan(add, zero, (row, jnp.arange(count * chunk).reshape(count, chunk)))[0]
+        return jax.tree.map(_whole, mixed)
+
+
+def _whole(noise: jax.Array) -> jax.Array:
+    return noise if jnp.issubdtype(noise.dtype, jnp.integer) else jnp.rint(noise).astype(jnp.int64)
+
+
+def _weighted(weights: jax.Array, draws: jax.Array) -> jax.Array:
+    return jnp.sum(weights.reshape(-1, *(1,) * (draws.ndim - 1)) * draws, axis=0)
 
 
 def _tree_nodes(length: int) -> np.ndarray:

@@ -3,6 +3,9 @@
     Q(h, C):  draw a sample S of the n records: all of them, each with probability q, or a block of its own
               answer ( Σ_{i∈S} clip(h(z_i), C) + N(0, (σC)² I) ) / m,   m the expected size of S
 
+Sums and noise are whole numbers on a lattice, and the answer is a function of their sum: `gossamer.oracle.lattice` has
+the theorem that makes what follows, which is about real numbers, true of the bits that are released.
+
 Privacy, once and for all methods. Let the transcript before a query be fixed; h and C are functions of it and of
 public constants. Per-record clipping bounds one record's part of the sum by C, so adding or removing a record moves
 the sum by at most C, replacing one by at most 2C, and after division of sum and noise by C the query is exactly the
@@ -20,25 +23,30 @@ record still costs one Gaussian of multiplier σ.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend, Clip, clip_and_sum
-from gossamer.oracle.correlation import mixed
-from gossamer.oracle.noise import gaussian_like
+from gossamer.oracle.clipping.factors import withheld
+from gossamer.oracle.correlation import mixed, scale
+from gossamer.oracle.integer_noise import integers
+from gossamer.oracle.lattice import Lattice
 from gossamer.oracle.sampling import Sample, Sampler
 from gossamer.oracle.shards import Shards
 from gossamer.oracle.stored import Store
+from gossamer.privacy.arithmetic import LATTICE_BITS
 from gossamer.privacy.sampling import Stream
 from gossamer.privacy.schedule import Query, Schedule
 
 Count = jax.Array
+_LARGEST_CLIP = 1e30
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,8 @@ class Door:
     devices: int = 1
     store: Store | None = None
     """Where the records are, if they stay on disk."""
+    lattice: Lattice | None = field(default_factory=lambda: Lattice(LATTICE_BITS))
+    """On which sums are exact; None: nothing is promised, and nothing is added to plain sums."""
 
     @property
     def shards(self) -> Shards:
@@ -92,6 +102,15 @@ class Secrets(NamedTuple):
     """Rows that count; None: all. A row that does not count is as good as absent from the table."""
 
 
+class Keys(NamedTuple):
+    """The keys of one answer."""
+
+    sample: jax.Array
+    noise: jax.Array
+    spot: jax.Array
+    """Of the record whose contribution is measured."""
+
+
 class Question(NamedTuple):
     """One query, as it is asked."""
 
@@ -116,24 +135,35 @@ class Oracle:
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer a question; return the answer and the oracle's memory (unused here)."""
         query, index, h, clip, weights = asked
-        sample_key, noise_key, spot_key = jax.random.split(self.key(query, index), 3)
-        sample = self.sample(query, index, sample_key)
-        sample = sample._replace(spot=jax.random.randint(spot_key, (), 0, sample.mask.shape[0]))
-        if self.door.store is not None and sample.rows is not None:
-            coming_key, *_ = jax.random.split(self.key(query, index + 1), 3)
-            sample = sample._replace(coming=self.sample(query, index + 1, coming_key).rows)
+        keys = self.keys(query, index)
+        sample = self.drawn(query, index, keys)
         total = self.clipped_sum(h, sample, clip)
-        if (stream := query.sampling.stream) is None:
-            noise = self.noise(noise_key, total, self.noise_multiplier(query), clip, weights)
-        else:
-            noise = self.correlated_noise(asked, stream, total)
         size = self.normaliser(query, sample)
+        if (lattice := self.door.lattice) is None:
+            return jax.tree.map(lambda leaf: leaf / size, total), memory
+        lattice.check(total)
+        multiplier, stream = self.noise_multiplier(query), query.sampling.stream
+        if stream is None:
+            noise = self.noise(keys.noise, total, multiplier, weights)
+        else:
+            noise, multiplier = self.correlated_noise(asked, stream, total), multiplier * jnp.float32(scale(stream))
+        # All answers of the run, as if each kind of query had as many: what the sampler's error is charged for.
+        numbers = len(self.door.schedule.queries) * query.count * sum(leaf.size for leaf in jax.tree.leaves(total))
+        affordable = lattice.affords(multiplier * max(weights), numbers)
+        total = jax.tree.map(lambda leaf: withheld(leaf, ~affordable), total)
+        return lattice.released(total, noise, clip, size), memory
 
-        def noisy(value: jax.Array, z: jax.Array) -> jax.Array:
-            # In float32 both: the digits that a float64 sum has beyond float32 noise would be as clear as without it.
-            return ((value.astype(jnp.float32) + z.astype(jnp.float32)) / size).astype(value.dtype)
+    def keys(self, query: Query, index: Count) -> "Keys":
+        """Return the keys of one answer."""
+        return Keys(*jax.random.split(self.key(query, index), len(Keys._fields)))
 
-        return jax.tree.map(noisy, total, noise), memory
+    def drawn(self, query: Query, index: Count, keys: "Keys") -> Sample:
+        """Draw the sample of one answer, and the place in it that is looked at more closely."""
+        sample = self.sample(query, index, keys.sample)
+        sample = sample._replace(spot=jax.random.randint(keys.spot, (), 0, sample.mask.shape[0]))
+        if self.door.store is None or sample.rows is None:
+            return sample
+        return sample._replace(coming=self.sample(query, index + 1, self.keys(query, index + 1).sample).rows)
 
     def noise_multiplier(self, query: Query) -> jax.Array:
         """Return the calibrated noise of a query."""
@@ -163,12 +193,21 @@ class Oracle:
         return jax.random.fold_in(key, self.door.shards.here()) if self.door.axes else key
 
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
-        """Return Σ clip(h(z_i)) over a sample, on all shards."""
+        """Return Σ clip(h(z_i)) over a sample, on all shards, in lattice points (or, without a lattice, as it is)."""
         door = self.door
         locality.check(h, self.record(), door.n)
 
         def total(batch: PyTree, mask: jax.Array) -> PyTree:
-            return clip_and_sum(h, batch, mask, clip, door.backend, microbatch=door.microbatch, spot=sample.spot)
+            return clip_and_sum(
+                h,
+                batch,
+                mask,
+                clip,
+                door.backend,
+                microbatch=door.microbatch,
+                spot=sample.spot,
+                lattice=door.lattice,
+            )
 
         if door.store is not None and sample.rows is None:
             return door.shards.add_up(door.store.add_up(total, sample.mask))
@@ -189,28 +228,29 @@ class Oracle:
             return store.sample(rows, rows if sample.coming is None else sample.coming)
         return jax.tree.map(lambda leaf: leaf[rows], data)
 
-    def noise(
-        self, key: jax.Array, like: PyTree, multiplier: jax.Array, clip: Clip, weights: tuple[float, ...]
-    ) -> PyTree:
-        """Return Gaussian noise in the shape of a sum: σ·C, and σ·w_j·C_j for block j of a joint query."""
-        if isinstance(clip, tuple):
-            keys = jax.random.split(key, len(clip))
-            return tuple(
-                gaussian_like(k, block, multiplier * w * c)
-                for k, block, w, c in zip(keys, like, weights, clip, strict=True)
+    def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, weights: tuple[float, ...]) -> PyTree:
+        """Return Gaussian noise in the shape of a sum, in lattice points: σ thresholds, σ·w_j in block j."""
+        blocks = like if len(weights) > 1 else (like,)
+        lattice = self.door.lattice
+        assert lattice is not None
+        with jax.enable_x64(True):
+            draws = tuple(
+                _like(k, block, jnp.asarray(multiplier, jnp.float64) * w * 2.0**lattice.bits)
+                for k, block, w in zip(jax.random.split(key, len(blocks)), blocks, weights, strict=True)
             )
-        return gaussian_like(key, like, multiplier * clip)
+        return draws if len(weights) > 1 else draws[0]
 
     def correlated_noise(self, asked: Question, stream: Stream, like: PyTree) -> PyTree:
         """Return an answer's place in a stream of correlated noise: a fixed mixture of that stream's own draws."""
-        query, index, _, clip, weights = asked
+        query, index, _, _, weights = asked
         self._check_shapes(query, like)
         number, place = index // stream.share, stream.first + index % stream.share
         # One stream of keys for all queries of the schedule, beside those of `key`.
         key = jax.random.fold_in(jax.random.fold_in(self._secrets.key, len(self.door.schedule.queries)), number)
+        multiplier = self.noise_multiplier(query) * jnp.float32(scale(stream))
 
         def draw(j: jax.Array) -> PyTree:
-            return self.noise(jax.random.fold_in(key, j), like, self.noise_multiplier(query), clip, weights)
+            return self.noise(jax.random.fold_in(key, j), like, multiplier, weights)
 
         return mixed(stream, place, draw, like)
 
@@ -315,12 +355,21 @@ def _current_trace() -> Any:
     return get_opaque_trace_state(convention="nnx")
 
 
+def _like(key: jax.Array, tree: PyTree, deviation: jax.Array) -> PyTree:
+    """Return whole numbers of this deviation in the shape of a pytree."""
+    leaves, structure = jax.tree.flatten(tree)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    # All at once: the sampler takes longer to compile than to run.
+    drawn = jnp.split(integers(key, (int(ends[-1]),), deviation), ends[:-1])
+    return jax.tree.unflatten(structure, [z.reshape(leaf.shape) for z, leaf in zip(drawn, leaves, strict=True)])
+
+
 def _valid_threshold(clip: Any) -> jax.Array:
-    """A threshold that is negative, infinite or NaN makes the answer NaN instead of unbounded."""
+    """A threshold that is negative, NaN or so large that sums could overflow makes the answer NaN, on every table."""
     clip = jnp.asarray(clip, jnp.float32)
     if clip.shape != ():
         raise ValueError(f"clip has shape {clip.shape}; a threshold is one number, or a tuple of one number per block.")
-    return jnp.where((clip >= 0) & jnp.isfinite(clip), clip, jnp.nan)
+    return jnp.where((clip >= 0) & (clip <= _LARGEST_CLIP), clip, jnp.nan)
 
 
 def _block_weights(clip: Clip, weights: tuple[float, ...]) -> tuple[float, ...]:

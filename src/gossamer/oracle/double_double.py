@@ -1,9 +1,9 @@
 """Numbers of about 104 bits: the sum hi + lo of two float64 with |lo| ≤ v|hi|, v = 2^-53.
 
-Compilers may contract a·b + c into one rounding, here and not there, and so break textbook algorithms that round a
-product. Here a product is only formed of factors with at most 26 bits. It is exact, so contracting it changes no bit:
-one program has one result, whatever the compiler chooses. What remains is rounded sums, and a quotient and a square
-root that the next step corrects. Errors, with S = |x| + |y|, P = |x·y|, no overflow or underflow:
+In NumPy, on the host: every operation is rounded on its own, as IEEE 754 says. (A compiler would contract a·b + c into
+one rounding, and rewrite (x + c) + d, which undoes `two_sum`.) A product is only formed of factors with at most 26
+bits, so it is exact. What remains is rounded sums, and a quotient and a square root that the next step corrects.
+Errors, with S = |x| + |y|, P = |x·y|, no overflow or underflow:
 
 * `two_sum` (Knuth) is exact for all a, b, and its second result is at most v times its first.
 * x + y within 4v²S. e is exact and |e| ≤ vS; xl + yl ≤ vS is rounded (v²S); e + (xl + yl) ≤ 2vS is rounded (2v²S).
@@ -15,26 +15,21 @@ root that the next step corrects. Errors, with S = |x| + |y|, P = |x·y|, no ove
 * √x within 20v²√x. y is within 1.6v of √x. ρ = x − y² has an error of (21 + 8)v²x, half of which arrives; dividing
   by 2y in place of y + √x, ρ's low part and rounding spoil 1.6v by 3v: 4.8v². Together 19.3v².
 
-All constants leave room for terms of third order in v. XLA rewrites (x + c) + d to x + (c + d) where c and d are
-constants, which undoes `two_sum`: constants therefore come from `constant`, which hides them.
+All constants leave room for terms of third order in v.
 """
 
-import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["hi", "lo"], meta_fields=[])
 @dataclass(frozen=True)
 class Double:
     """The number hi + lo, elementwise."""
 
-    hi: jax.Array
-    lo: jax.Array
+    hi: np.ndarray
+    lo: np.ndarray
 
     def __add__(self, other: "Double") -> "Double":
         s, e = two_sum(self.hi, other.hi)
@@ -59,54 +54,49 @@ class Double:
         rest = self - exactly(q) * other
         return Double(*two_sum(q, rest.hi / other.hi))
 
-    def scaled(self, power: jax.Array | float) -> "Double":
+    def scaled(self, power: np.ndarray | float) -> "Double":
         """Return this number times a power of two: exact."""
         return Double(self.hi * power, self.lo * power)
 
 
-def exactly(x: jax.Array) -> Double:
+def exactly(x: np.ndarray) -> Double:
     """Return a float64 as it is."""
-    return Double(x, jnp.zeros_like(x))
+    return Double(x, np.zeros_like(x))
 
 
 def constant(number: Fraction) -> Double:
-    """Return a constant, within v²|number| and hidden from the compiler."""
+    """Return a constant, within v²|number|."""
     hi = float(number)
-    parts = jnp.float64(hi), jnp.float64(float(number - Fraction(hi)))
-    return Double(*jax.lax.optimization_barrier(parts))
+    return Double(np.array(hi), np.array(float(number - Fraction(hi))))
 
 
 def root(x: Double) -> Double:
     """Return √x for x > 0."""
-    y = jnp.sqrt(x.hi)
+    y = np.sqrt(x.hi)
     rest = x - exactly(y) * exactly(y)
     return Double(*two_sum(y, rest.hi / (y + y)))
 
 
 def polynomials(tables: list[list[Fraction]], arguments: list[Double]) -> list[Double]:
-    """Evaluate polynomials, constant terms first, by Horner's rule: all at once in a loop, which compiles quickly."""
-    length = max(map(len, tables))
-    padded = [table + [Fraction(0)] * (length - len(table)) for table in tables]
-    parts = np.array([[(float(c), float(c - Fraction(float(c)))) for c in table] for table in padded])
-    x = jax.tree.map(lambda *numbers: jnp.stack(numbers), *arguments)
-    columns = parts.transpose(1, 2, 0)[::-1].reshape(length, 2, len(tables), *[1] * (x.hi.ndim - 1))
-
-    def step(y: Double, c: jax.Array) -> tuple[Double, None]:
-        return y * x + Double(c[0], c[1]), None
-
-    values = jax.lax.scan(step, x.scaled(0.0), jnp.asarray(columns))[0]
-    return [Double(values.hi[i], values.lo[i]) for i in range(len(tables))]
+    """Evaluate polynomials, constant terms first, by Horner's rule."""
+    values = []
+    for table, x in zip(tables, arguments, strict=True):
+        value = constant(table[-1])
+        for c in reversed(table[:-1]):
+            value = value * x + constant(c)
+        values.append(value)
+    return values
 
 
-def two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return fl(a + b) and what was rounded off."""
     s = a + b
     b_part = s - a
     return s, (a - (s - b_part)) + (b - b_part)
 
 
-def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the upper and the lower 26 bits of a, whose sum is a: rounded to 26 bits, and the signed rest."""
-    bits = jax.lax.bitcast_convert_type(a, jnp.int64)
-    upper = jax.lax.bitcast_convert_type((bits + (1 << 26)) & ~((1 << 27) - 1), jnp.float64)
+    bits = np.asarray(a, np.float64).view(np.int64)
+    upper = ((bits + (1 << 26)) & ~np.int64((1 << 27) - 1)).view(np.float64)
     return upper, a - upper

@@ -5,7 +5,9 @@
 Think of U and of the angle as infinitely many random bits, of which few are drawn. The *first level* draws 64 of each
 and computes in float64. If no value of the other bits, and no rounding, can move D·Z across a half-integer, then J is
 known, and it is that of exact arithmetic. Otherwise, once in 10^4 pairs for D ≤ 2^30, the *second level* draws 192
-bits more for U, 64 for the angle, and computes to 100 bits (`gossamer.oracle.double_double`). Only it can err.
+bits more for U, 64 for the angle, and computes to 100 bits (`gossamer.oracle.double_double`). Only it can err. It runs
+on the host, called back by the compiled program: it is rare, compiling it would take seconds, and compilers rewrite
+such arithmetic.
 
 *Bits.* U's first bit says whether U = x or U = 1 − x; the others are x in (0, ½), so both ends have their full
 precision. The angle is a right angle times a number of two bits, the lowest of its second word, plus a in [-½, ½).
@@ -45,10 +47,10 @@ adaptive queries. A run that is (ε, δ₀)-DP with exact rounded Gaussians is
 (ε + 2a, e^a δ₀ + (1 + e^{ε+a})δ)-DP with these: apply the first line, the promise, and the second line in turn.
 `gossamer.privacy.sampler_error` has a and δ: a ≤ 10^-7 for m·D ≤ 2^70.
 
-*Assumed*: words are independent and uniform, given the key; float64 is IEEE 754 in +, −, ×, ÷, √, rint; XLA rewrites no
-sums but those of constants, which tests look for in optimised programs.
+*Assumed*: words are independent and uniform, given the key; float64 is IEEE 754 in +, −, ×, ÷, √, rint.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -56,6 +58,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gossamer.oracle import double_double
 from gossamer.oracle.double_double import Double, exactly, two_sum
@@ -85,6 +88,7 @@ class Arithmetic(NamedTuple):
     cosine: int
 
 
+@functools.partial(jax.jit, static_argnames="shape")
 def integers(key: jax.Array, shape: tuple[int, ...], deviation: jax.Array) -> jax.Array:
     """Draw independent integers, each the nearest to deviation·Z for a standard normal Z, as int64.
 
@@ -100,19 +104,20 @@ def integers(key: jax.Array, shape: tuple[int, ...], deviation: jax.Array) -> ja
         sure = jnp.abs(product - nearest) < 0.5 - (deviation * FIRST_ERROR + 2.0**-50)
         return nearest.astype(jnp.int64), sure
 
-    return _draw(key, shape, first, lambda z: rounded(exactly(deviation) * z))
+    return _draw(key, shape, first, lambda z, deviation: rounded(exactly(deviation) * z), deviation)
 
 
 def normals(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Draw independent standard normals in float64, each within `FIRST_ERROR` of an exact one if U ≥ 2^-160."""
-    return _draw(key, shape, lambda z: (z, jnp.ones_like(z, bool)), lambda z: z.hi)
+    return _draw(key, shape, lambda z: (z, jnp.ones_like(z, bool)), lambda z, _: z.hi, jnp.float64(1.0))
 
 
 def _draw(
     key: jax.Array,
     shape: tuple[int, ...],
     first: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
-    second: Callable[[Double], jax.Array],
+    second: Callable[[Double, np.ndarray], np.ndarray],
+    deviation: jax.Array,
 ) -> jax.Array:
     """Draw pairs, and make values of them: of the first level where that is sure of them, else of the second.
 
@@ -143,9 +148,27 @@ def _draw(
         place = (slice(None), row, column_numbers)
         more = jax.random.bits(jax.random.fold_in(second_key, turn), (8, columns), jnp.uint32)
         drawn = words.at[place].get(mode="clip")
-        pair = second(second_level(drawn, more))
+        pair = on_host(drawn, more, row < rows)
         left = left.at[row, column_numbers].set(False, mode="drop")
         return turn + 1, next_rows(left), left, values.at[place].set(pair, mode="drop")
+
+    def compute(words: Any, deviation: Any) -> np.ndarray:
+        """Compute those pairs of a turn that are asked for; arguments and results are words of 32 bits."""
+        # Numbers of 64 bits would be cut on their way: only this part of the program knows them.
+        words = np.moveaxis(np.asarray(words), -2, 0)
+        widths = np.ascontiguousarray(np.asarray(deviation)).view(np.float64)[..., 0]
+        pairs = np.zeros((2, *words.shape[1:]), values.dtype)
+        asked = words[-1] == 1
+        with np.errstate(all="ignore"):
+            pairs[:, asked] = second(second_level(words[:4, asked], words[4:12, asked]), widths[asked])
+        return np.moveaxis(pairs, 0, -2)[..., None].view(np.uint32)
+
+    def on_host(drawn: jax.Array, more: jax.Array, asked: jax.Array) -> jax.Array:
+        width = jax.lax.bitcast_convert_type(jnp.broadcast_to(deviation, asked.shape), jnp.uint32)
+        inputs = jnp.concatenate([drawn, more, asked[None].astype(jnp.uint32)])
+        result = jax.ShapeDtypeStruct((2, columns, 2), jnp.uint32)
+        pair = jax.pure_callback(compute, result, inputs, width, vmap_method="broadcast_all")
+        return jax.lax.bitcast_convert_type(pair, values.dtype)
 
     start = (jnp.uint32(0), next_rows(left), left, values)
     values = jax.lax.while_loop(unfinished, settle, start)[3]
@@ -166,17 +189,19 @@ def first_level(words: jax.Array) -> tuple[jax.Array, jax.Array]:
     return radius * _turned(a1, cosine, sine), half >= _ENDS
 
 
-def second_level(words: jax.Array, more: jax.Array) -> Double:
-    """Return the same pairs more precisely, with eight further words each."""
+def second_level(words: np.ndarray, more: np.ndarray) -> Double:
+    """Return the same pairs more precisely, with eight further words each; in NumPy."""
     u0, u1, a0, a1 = words
-    x = _sum(jnp.stack([u0 & 0x7FFFFFFF, u1, *more[:6]])).scaled(2.0**-32)
-    angle = exactly(_signed(a0) * 2.0**-32) + _sum(jnp.stack([a1 >> 2, *more[6:]])).scaled(2.0**-62)
-    exponent, scale = _exponent(x.hi)
+    x = _sum(np.stack([u0 & 0x7FFFFFFF, u1, *more[:6]])).scaled(2.0**-32)
+    angle = exactly(a0.view(np.int32) * 2.0**-32) + _sum(np.stack([a1 >> 2, *more[6:]])).scaled(2.0**-62)
+    _, exponent = np.frexp(x.hi)
     upper = u0 >= 1 << 31
-    t = _where(upper, x, double_double.constant(Fraction(1)) - x.scaled(scale))
-    k = exactly(jnp.where(upper, 0.0, exponent))
+    t = _where(upper, x, double_double.constant(Fraction(1)) - x.scaled(np.ldexp(1.0, -exponent)))
+    k = exactly(np.where(upper, 0.0, -exponent))
     radius, cosine, sine = polar(SECOND, k, t, angle)
-    return radius * _turned(a1, cosine, sine)
+    odd, sign = (a1 & 1) == 1, 1.0 - (a1 & 2)
+    parts = (_where(odd, -sine, cosine), _where(odd, cosine, sine))
+    return radius * Double(*(sign * np.stack([getattr(part, name) for part in parts]) for name in ("hi", "lo")))
 
 
 def polar(arithmetic: Arithmetic, k: Number, t: Number, x: Number) -> tuple[Number, Number, Number]:
@@ -191,13 +216,13 @@ def polar(arithmetic: Arithmetic, k: Number, t: Number, x: Number) -> tuple[Numb
     return root(k * number(2 * _LN2) + s * slope), cosine, angle * ratio
 
 
-def rounded(x: Double) -> jax.Array:
+def rounded(x: Double) -> np.ndarray:
     """Return the integer nearest to x, |x| < 2^52, as int64."""
-    nearest = jnp.rint(x.hi)
+    nearest = np.rint(x.hi)
     rest, small = two_sum(x.hi - nearest, x.lo)
     up = (rest > 0.5) | ((rest == 0.5) & (small > 0))
     down = (rest < -0.5) | ((rest == -0.5) & (small < 0))
-    return nearest.astype(jnp.int64) + up - down
+    return nearest.astype(np.int64) + up - down
 
 
 def horner(tables: list[list[Fraction]], arguments: list[Number]) -> list[Number]:
@@ -230,25 +255,20 @@ def _exponent(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return k, jax.lax.bitcast_convert_type((2045 - biased) << 52, jnp.float64)
 
 
-def _sum(words: jax.Array) -> Double:
+def _sum(words: np.ndarray) -> Double:
     """Return word + 2^-32(word + 2^-32(... + ½))."""
-
-    def step(total: Double, word: jax.Array) -> tuple[Double, None]:
-        return exactly(word) + total.scaled(2.0**-32), None
-
-    reals = _real(words)
-    return jax.lax.scan(step, exactly(reals[-1] + 0.5), reals[:-1], reverse=True)[0]
-
-
-def _where(condition: jax.Array, x: Double, y: Double) -> Double:
-    return Double(jnp.where(condition, x.hi, y.hi), jnp.where(condition, x.lo, y.lo))
+    reals = words.astype(np.float64)
+    total = exactly(reals[-1] + 0.5)
+    for word in reals[-2::-1]:
+        total = exactly(word) + total.scaled(2.0**-32)
+    return total
 
 
-def _turned(word: jax.Array, cosine: Number, sine: Number) -> Number:
+def _where(condition: np.ndarray, x: Double, y: Double) -> Double:
+    return Double(np.where(condition, x.hi, y.hi), np.where(condition, x.lo, y.lo))
+
+
+def _turned(word: jax.Array, cosine: jax.Array, sine: jax.Array) -> jax.Array:
     """Turn a point of the circle by as many right angles as the two lowest bits of a word say."""
     odd, sign = (word & 1) == 1, 1.0 - _real(word & 2)
-
-    def point(c: jax.Array, s: jax.Array) -> jax.Array:
-        return jnp.stack([sign * jnp.where(odd, -s, c), sign * jnp.where(odd, c, s)])
-
-    return jax.tree.map(point, cosine, sine)
+    return jnp.stack([sign * jnp.where(odd, -sine, cosine), sign * jnp.where(odd, cosine, sine)])

@@ -19,8 +19,15 @@ absent and 2C when it is replaced: with tilt = 0 and spread = σC the answer is 
 either table, ŵ lies within γ/(nλ) of w on both: at most C' = 2γ/(nλ) apart. So with spread = σ'C' the answer is a
 Gaussian query asked after w was released.
 
-Half of γ is left to the rounding of ∇J in float64. A solver that does not reach γ answers NaN, and the caller
-refuses: this speaks to the owner of the data, like an input check, and is outside the guarantee.
+*In bits.* The answer is a whole number K + J of lattice points u, u a power of two between 2^-30 and 2^-29 of `spread`:
+K = rint(ŵ/u), whose division is exact, and J = rint((spread/u) Z). The theorem of `gossamer.oracle.lattice` applies:
+rounding moves two minimisers apart by √d·u at most, which must be less than ι times what a record may do. The tilt is
+drawn in float64, with an error of at most `FIRST_ERROR` in each entry: as if the solver had left so much more of a
+gradient, on the same exact tilt.
+
+A quarter of γ is left to that error and another to the rounding of ∇J in float64. A solver that does not reach γ/2, a
+tilt too large for its quarter, and a minimiser of more than 2^62 points or with too many entries answer NaN, and the
+caller refuses: this speaks to the owner of the data, like an input check, and is outside the guarantee.
 """
 
 import functools
@@ -34,10 +41,12 @@ import jax.numpy as jnp
 from gossamer.base.generator import check_key
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping.linear import LinearLoss
-from gossamer.oracle.noise import gaussian_like
+from gossamer.oracle.integer_noise import FIRST_ERROR, integers, normals
+from gossamer.privacy.arithmetic import INFLATION
 
 _TOLERANCE = 1e-8
 """γ/G: the solver's error is this small a part of what one record may do."""
+_LATTICE_BITS = 30
 _MOST_STEPS = 200
 _SMALLEST_STEP = 2.0**-40
 
@@ -80,6 +89,8 @@ class Deviations(NamedTuple):
 
     tilt: float
     spread: float
+    apart: float
+    """How far one record may move what `spread` hides."""
 
 
 def perturbed_minimiser(risk: RidgeRisk, n: int, data: PyTree, deviations: Deviations, key: jax.Array) -> PyTree:
@@ -108,6 +119,7 @@ class _Numbers(NamedTuple):
     """γ."""
     tilt: jax.Array
     spread: jax.Array
+    apart: jax.Array
 
 
 @functools.partial(jax.jit, static_argnames=("loss", "intercept"))
@@ -117,10 +129,24 @@ def _perturbed_minimiser(loss: LinearLoss, intercept: bool, data: PyTree, number
     if intercept:
         rows = jnp.concatenate([rows, jnp.ones((rows.shape[0], 1))], axis=1)
     tilt_key, spread_key = jax.random.split(key)
-    tilt = gaussian_like(tilt_key, rows[0], numbers.tilt)
+    tilt = numbers.tilt * normals(tilt_key, rows[0].shape)
     exact = _minimise(loss, rows, targets, tilt=tilt, ridge=numbers.ridge, tolerance=numbers.tolerance)
-    noisy = (exact + gaussian_like(spread_key, exact, numbers.spread)).astype(jnp.float32)
+    drawn_well = numbers.tilt * FIRST_ERROR * math.sqrt(len(tilt)) <= numbers.tolerance / 4
+    noisy = jnp.where(drawn_well, _released(exact, numbers, spread_key), jnp.nan)
     return {"weights": noisy[:-1], "intercept": noisy[-1]} if intercept else {"weights": noisy}
+
+
+def _released(exact: jax.Array, numbers: _Numbers, key: jax.Array) -> jax.Array:
+    """Return ŵ + N(0, spread²I) in float32, as a whole number of lattice points; without noise ŵ itself."""
+    spread = numbers.spread
+    _, exponent = jnp.frexp(spread)
+    unit = jnp.ldexp(jnp.ones_like(spread), exponent - 1 - _LATTICE_BITS)
+    points = jnp.rint(exact / unit)
+    fine = unit * math.sqrt(len(exact)) <= INFLATION * numbers.apart
+    inside = fine & (jnp.abs(points) < 2.0**62)  # also false where it is NaN
+    whole = jnp.where(inside, points, 0.0).astype(jnp.int64) + integers(key, exact.shape, spread / unit)
+    noisy = jnp.where(inside, whole.astype(jnp.float64) * unit, jnp.nan)
+    return jnp.where(spread > 0, noisy, exact).astype(jnp.float32)
 
 
 def _shortened(rows: jax.Array, row_norm: jax.Array) -> jax.Array:

@@ -57,8 +57,9 @@ class Shards:
         """Return the sums over all shards of these sums over one: one all-reduce of one vector."""
         if not self.axes:
             return sums
-        vector, restore = ravel_pytree(sums)
-        return restore(jax.lax.psum(vector, self.axes))
+        with jax.enable_x64(True):  # lattice points are whole numbers in float64, and stay so
+            vector, restore = ravel_pytree(sums)
+            return restore(jax.lax.psum(vector, self.axes))
 
 
 def local_rows(n: int, mesh: Mesh) -> slice:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.base.trees import PyTree
+from gossamer.oracle.lattice import BLOCK, zeros_like
 from gossamer.oracle.shards import Shards
 
 CHUNK_BYTES = 4 << 20
@@ -46,7 +47,7 @@ class Store:
         self._sources = [_source(leaf) for leaf in leaves]
         self._shards, self._begin = shards, begin
         self._shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], _device_dtype(leaf)) for leaf in leaves]
-        self.chunk = min(shards.rows, _rows_in(CHUNK_BYTES, leaves))
+        self.chunk = min(shards.rows, BLOCK * -(-_rows_in(CHUNK_BYTES, leaves) // BLOCK))
         """How many rows a full pass reads at a time."""
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gossamer-rows")
         self._ahead: dict[Any, Future] = {}
@@ -78,12 +79,10 @@ class Store:
         def add(sums: PyTree, start: jax.Array) -> tuple[PyTree, None]:
             rows = self._call(read, self.chunk, start)
             counts = jax.lax.dynamic_slice_in_dim(mask, start, self.chunk)
-            return jax.tree.map(jnp.add, sums, total(rows, counts)), None
+            return jax.tree.map(jax.lax.add, sums, total(rows, counts)), None
 
         empty = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.chunk, *leaf.shape), leaf.dtype), self.record())
-        sums = jax.eval_shape(total, empty, mask[: self.chunk])
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), sums)
-        return jax.lax.scan(add, zero, starts)[0]
+        return jax.lax.scan(add, zeros_like(jax.eval_shape(total, empty, mask[: self.chunk])), starts)[0]
 
     def _call(self, read: Any, count: int, *arguments: Any) -> PyTree:
         shapes = [jax.ShapeDtypeStruct((count, *shape.shape), shape.dtype) for shape in self._shapes]

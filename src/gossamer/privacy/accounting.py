@@ -14,7 +14,7 @@ import numpy as np
 from scipy import optimize
 
 from gossamer.base.exceptions import AccountingError
-from gossamer.privacy import pld, saddle_point
+from gossamer.privacy import arithmetic, pld, saddle_point
 from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.saddle_point import Cost
 from gossamer.privacy.sampling import Sampling
@@ -91,10 +91,11 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
             "accountant resolves. Choose a larger delta; n ** -1.1 is customary."
         )
     schedule.check(n, budget.neighbors)
+    arithmetic.check_tails(budget.epsilon, budget.delta)
     if budget.epsilon <= extra.epsilon:
         raise AccountingError(
-            f"epsilon = {budget.epsilon:g} must exceed {extra.epsilon:g}, which the Jacobian of a perturbed objective "
-            "costs whatever the noise. Regularise more, or allow a larger epsilon."
+            f"epsilon = {budget.epsilon:g} must exceed {extra.epsilon:g}, which rounding and the Jacobian of a "
+            "perturbed objective cost whatever the noise. Allow a larger epsilon, or regularise more."
         )
     left = Budget(budget.epsilon - extra.epsilon, budget.delta / extra.factor, budget.neighbors)
     delta = left.delta * (1 - TRUNCATION_SHARE)

@@ -6,12 +6,12 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, get_args
 
 from gossamer.base.leak import Leak
-from gossamer.privacy import accounting, certificate_files, saddle_point, wording
+from gossamer.privacy import accounting, arithmetic, certificate_files, saddle_point, wording
 from gossamer.privacy.budget import Budget, Neighbors
-from gossamer.privacy.facts import Bought, LossBounds, Unit
+from gossamer.privacy.facts import Bought, Covers, LossBounds, Unit
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.schedule import Schedule
 
@@ -57,6 +57,8 @@ class Certificate:
     n: int
     unit: Unit
     """Whose data neighbouring tables differ in."""
+    covers: Covers
+    """Whether the promise is about the bits that are released, or about real numbers."""
     schedule: Schedule
     """Every query that could be asked, with its noise multiplier and its clip rule."""
     purchases: tuple[Bought, ...]
@@ -119,6 +121,9 @@ class Certificate:
     def _cost(self, schedule: Schedule, budget: Budget) -> tuple[float, str]:
         """Return ε of some of the queries at the δ of a budget, and who recomputed it."""
         schedule.check(self.n, self.neighbors)
+        if self.covers == "reals":  # where the promise is not about bits, rounding is not paid for
+            noise = [query.calibrated_noise() * (1 + arithmetic.INFLATION) for query in schedule]
+            schedule = schedule.with_noise(tuple(noise))
         delta = budget.delta - accounting.truncation(schedule, self.n, self.capacities, budget.epsilon)
         if delta <= 0:
             return math.inf, "none: truncated samples alone cost more than delta"
@@ -206,6 +211,7 @@ def certify(
         neighbors=plan.budget.neighbors,
         n=plan.n,
         unit=Unit("row"),
+        covers="reals" if _is_mixed(plan.schedule) else "bits",
         schedule=plan.schedule,
         purchases=(),
         selection=None,
@@ -222,6 +228,11 @@ def certify(
         problem=_described(problem),
         versions=_versions(),
     )
+
+
+def _is_mixed(schedule: Schedule) -> bool:
+    """Whether noise is mixed in floating point: of all streams, only those of a tree are whole numbers."""
+    return any(q.sampling.stream is not None and q.sampling.stream.strategy != "tree" for q in schedule)
 
 
 _PLAIN = (bool, int, str, type(None))
@@ -254,6 +265,8 @@ def _check(certificate: Certificate) -> None:
     for name, kind in kinds.items():
         if type(getattr(certificate, name)) is not kind:
             raise TypeError(f"{name} must be of type {kind.__name__}.")
+    if certificate.covers not in get_args(Covers) or (certificate.covers == "bits" and _is_mixed(certificate.schedule)):
+        raise ValueError("covers must be 'bits' or 'reals', and for correlated noise other than a tree's 'reals'.")
     if certificate.selection is not None:
         raise ValueError("selection must be null: this version of Gossamer knows no other.")
     if not all(type(size) is int and 1 <= size < 2**63 for size in (certificate.n, *certificate.capacities.values())):

@@ -8,6 +8,8 @@ from gossamer.base.messages import is_number
 from gossamer.privacy.budget import Budget
 
 UnitName = Literal["row"]
+Covers = Literal["bits", "reals"]
+"""What the promise is about: the bits that are released, or the real numbers that they stand for."""
 
 
 @dataclass(frozen=True)

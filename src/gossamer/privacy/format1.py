@@ -64,6 +64,7 @@ def translate(content: dict[str, Any]) -> dict[str, Any]:
         raise TypeError("assumptions and seed must be texts.")
     facts: dict[str, Any] = {
         "unit": Unit("row"),
+        "covers": "reals",
         "leaks": (),
         "purchases": (),
         "selection": None,

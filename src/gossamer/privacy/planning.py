@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.base.exceptions import WeakGuaranteeWarning
 from gossamer.base.messages import is_whole, plain, shown
-from gossamer.privacy import accounting
+from gossamer.privacy import accounting, arithmetic
 from gossamer.privacy.budget import Budget, check_budget
 from gossamer.privacy.schedule import Schedule
 
@@ -49,6 +49,8 @@ class Plan:
             f"noise multiplier {query.noise_multiplier:.4g}, clip {query.clip}"
             for query in self.schedule
         ]
+        if self.budget.is_private:
+            rows.append(f"  {100 * arithmetic.INFLATION:.2g} % of the noise pays for rounding: the promise covers bits")
         return "\n".join([f"{type(self.method).__name__}: {promise}", *rows])
 
 

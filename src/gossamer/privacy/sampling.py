@@ -38,7 +38,7 @@ class Surcharge(NamedTuple):
 
     epsilon: float
     """To be added to ε."""
-    factor: int
+    factor: float
     """δ is multiplied by it."""
 
 

@@ -11,6 +11,7 @@ import dp_accounting
 
 from gossamer.base.exceptions import AccountingError
 from gossamer.base.messages import is_number, is_whole, plain, shown
+from gossamer.privacy import arithmetic
 from gossamer.privacy.budget import Neighbors
 from gossamer.privacy.perturbed import PerturbedObjective
 from gossamer.privacy.saddle_point import Cost
@@ -69,8 +70,8 @@ class Query:
                 raise ValueError(f"query {self.name!r}: {name} = {shown(value)} must be a finite number above 0.")
 
     def cost(self) -> Cost:
-        """Return what all answers together cost, once the noise is calibrated."""
-        return self.sampling.cost(self.calibrated_noise(), self.count)
+        """Return what all answers together cost, once the noise is calibrated and has paid for what is rounded."""
+        return self.sampling.cost(self.calibrated_noise() / (1 + arithmetic.INFLATION), self.count)
 
     def calibrated_noise(self) -> float:
         """Return the noise multiplier, or refuse a query that has none yet."""
@@ -158,7 +159,10 @@ class Schedule:
     def surcharge(self, neighbors: Neighbors) -> Surcharge:
         """Return what must be paid besides the queries' costs: it adds up in ε, and multiplies in δ."""
         parts = [query.sampling.surcharge(query.count, neighbors) for query in self.queries]
-        return Surcharge(sum(part.epsilon for part in parts), math.prod(part.factor for part in parts))
+        return Surcharge(
+            arithmetic.EPSILON + sum(part.epsilon for part in parts),
+            arithmetic.FACTOR * math.prod(part.factor for part in parts),
+        )
 
     def check(self, n: int, neighbors: Neighbors) -> None:
         """Refuse a table that is too small for the blocks, and neighbours for which the costs do not hold."""

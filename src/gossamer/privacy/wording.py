@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossamer.base.leak import Leak, Where
 from gossamer.privacy.budget import Neighbors
-from gossamer.privacy.facts import Bought, LossBounds, UnitName
+from gossamer.privacy.facts import Bought, Covers, LossBounds, UnitName
 
 if TYPE_CHECKING:
     from gossamer.privacy.certificate import Certificate
@@ -20,10 +20,21 @@ _UNITS: dict[UnitName, str] = {
 _ALWAYS = (
     "The number of records n is public.",
     "The loss, the starting point and all hyper-parameters were chosen without looking at these records.",
-    "Noise is drawn in float32 from a pseudo-random generator; an attacker cannot break the generator and does "
-    "not exploit the gaps between floating-point numbers.",
     "The attacker sees the result and everything public about the run, but neither memory nor running times.",
 )
+_COVERS: dict[Covers, tuple[str, ...]] = {
+    "bits": (
+        "The promise is about the bits that are released: sums and noise are whole numbers, and the noise is large "
+        "enough to pay for all that is rounded.",
+        "Computers add, multiply, divide and take roots as IEEE 754 says, and what is computed of a record depends on "
+        "no other record. Tests try this; no proof covers the compiler.",
+        "The noise comes from a cryptographic pseudo-random generator, which the attacker cannot break.",
+    ),
+    "reals": (
+        "The promise is about real numbers. Noise is added in floating point, from a pseudo-random generator; an "
+        "attacker cannot break the generator and does not exploit the gaps between floating-point numbers.",
+    ),
+}
 _LEAKS: dict[Where, str] = {
     "argument": "{name}, {what}, was",
     "column": "the declaration of column {name!r} ({what}) was",
@@ -36,6 +47,7 @@ _DIAGNOSTICS = "Non-private diagnostics were computed and looked at: they are ou
 def conditions(certificate: "Certificate") -> tuple[str, ...]:
     """Return what must be true for the guarantee to hold, and what else a reader must know about it."""
     sentences = [_NEIGHBORS[certificate.neighbors], _UNITS[certificate.unit.name], *_ALWAYS]
+    sentences += _COVERS[certificate.covers]
     if certificate.truncation_delta > 0:
         sentences.append(
             f"Poisson samples are cut at a static size; the {certificate.truncation_delta:.2g} that this may cost is "

@@ -12,8 +12,8 @@ from gossamer.report.parts import bullets, paragraphs, remark, section, table
 
 _ALARM = 0.05
 _ALARMS = (0.001, 0.01, _ALARM, 0.2)
-_LARGEST_EXPONENT = 700
-"""Beyond it e to the power of ε is no number of float64."""
+_LARGEST_EXPONENT = 30
+"""Beyond it e to the power of ε says nothing as a number."""
 _NOT_PROMISED = (
     "The model may learn what is true of people in general: that is what it is for.",
     "A person with several rows is protected less than a person with one.",

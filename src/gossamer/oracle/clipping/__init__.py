@@ -9,20 +9,23 @@ Backends differ in how they get there, never in what they return:
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import ghost, linear, per_record
-from gossamer.oracle.clipping.factors import Clip, as_blocks, fits
+from gossamer.oracle.clipping.factors import Clip, as_blocks, fits, withheld
+from gossamer.oracle.lattice import Lattice, zeros_like
 from gossamer.oracle.queries import Difference, Gradient, Joint, Loss
 
 Backend = Literal["auto", "linear", "ghost", "vmap"]
 _VMAP_FLOATS = 1 << 25
 """How many floats of per-record vectors may be in memory at a time by default: 128 MB."""
 _GHOST_ROWS = 8192
+_LINEAR_ROWS = 1 << 16
+"""Chunks are multiples of `lattice.BLOCK`, so that it does not matter to exact sums where they are cut."""
 
 
 def clip_and_sum(
@@ -31,10 +34,12 @@ def clip_and_sum(
     mask: jax.Array,
     clip: Clip,
     backend: Backend = "auto",
+    *,
     microbatch: int | None = None,
     spot: jax.Array | int = 0,
+    lattice: Lattice | None = None,
 ) -> PyTree:
-    """Return Σ clip(h(z_i), C) over the rows where `mask` holds.
+    """Return Σ clip(h(z_i), C) over the rows where `mask` holds: in lattice points, if there is a lattice.
 
     With a tuple of thresholds h returns a tuple of blocks, each clipped by its own norm. `microbatch` bounds how
     many rows are in memory at a time; the default bounds the memory of per-record vectors. What row `spot` adds is
@@ -43,32 +48,31 @@ def clip_and_sum(
     """
     # Norms must be those of the vectors that are summed: no TF32 or bfloat16 products on accelerators.
     with jax.default_matmul_precision("highest"):
-        return _clip_and_sum(h, batch, mask, clip, backend=backend, microbatch=microbatch, spot=spot)
+        return _clip_and_sum(h, batch, mask, clip, _How(backend, microbatch, spot, lattice))
 
 
-def _clip_and_sum(
-    h: Callable[[PyTree], PyTree],
-    batch: PyTree,
-    mask: jax.Array,
-    clip: Clip,
-    backend: Backend,
-    microbatch: int | None,
-    spot: jax.Array | int,
-) -> PyTree:
+class _How(NamedTuple):
+    """How sums are taken; what they are does not depend on it."""
+
+    backend: Backend
+    microbatch: int | None
+    spot: jax.Array | int
+    lattice: Lattice | None
+
+
+def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, clip: Clip, how: _How) -> PyTree:
     if isinstance(h, Joint):
         if not isinstance(clip, tuple) or len(clip) != len(h.parts):
             raise ValueError(
                 f"a joint query of {len(h.parts)} parts needs a tuple of as many thresholds, got {clip!r}."
             )
-        return tuple(
-            _clip_and_sum(part, batch, mask, c, backend=backend, microbatch=microbatch, spot=spot)
-            for part, c in zip(h.parts, clip, strict=True)
-        )
+        return tuple(_clip_and_sum(part, batch, mask, c, how) for part, c in zip(h.parts, clip, strict=True))
+    backend, lattice = how.backend, how.lattice
     if backend == "auto":
         backend = _best_backend(h, batch, clip)
 
     def in_chunks(total: Callable[[PyTree, jax.Array], PyTree], rows: int) -> PyTree:
-        return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip), batch, mask, rows)
+        return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip, lattice), batch, mask, rows)
 
     if backend == "linear":
         if not linear.supports(h, clip):
@@ -76,12 +80,12 @@ def _clip_and_sum(
                 "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
                 "like) and one threshold. Use backend = 'auto'."
             )
-        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip), len(mask))  # type: ignore[arg-type]
+        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), _LINEAR_ROWS)  # type: ignore[arg-type]
     if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
-        return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, spot % len(m)), microbatch or _GHOST_ROWS)
+        return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, how), how.microbatch or _GHOST_ROWS)
     if backend in ("ghost", "vmap"):
-        affordable = microbatch or _affordable_rows(h, batch)
-        return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip), affordable)
+        affordable = how.microbatch or _affordable_rows(h, batch)
+        return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip, lattice), affordable)
     raise ValueError(f"backend = {backend!r} must be one of 'auto', 'linear', 'ghost', 'vmap'.")
 
 
@@ -93,21 +97,23 @@ def _best_backend(h: Any, batch: PyTree, clip: Clip) -> Backend:
     return "vmap"
 
 
-def _ghost_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: Clip, spot: jax.Array | int) -> PyTree:
+def _ghost_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: Clip, how: _How) -> PyTree:
+    spot = how.spot % len(mask)
     if isinstance(h, Gradient):
-        return ghost.clipped_gradient(h.loss, h.at, batch, mask, clip, spot=spot)
-    return ghost.clipped_difference(h.loss, h.at, h.other, batch, mask=mask, clip=clip, spot=spot)
+        return ghost.clipped_gradient(h.loss, h.at, batch, mask, clip, spot=spot, lattice=how.lattice)
+    return ghost.clipped_difference(h.loss, h.at, h.other, batch, mask=mask, clip=clip, spot=spot, lattice=how.lattice)
 
 
-def _checked(total: PyTree, mask: jax.Array, clip: Clip) -> PyTree:
+def _checked(total: PyTree, mask: jax.Array, clip: Clip, lattice: Lattice | None) -> PyTree:
     """Return a sum, or NaN if it is longer than its records' thresholds and the rounding of their sum can make it."""
     # Adding k vectors in any order is wrong by at most k roundings of the sum of their lengths.
     most = jnp.sum(mask) * (1 + len(mask) * float(jnp.finfo(jnp.float32).eps))
     blocks, thresholds = as_blocks(total, clip)
     checked = []
     for block, threshold in zip(blocks, thresholds, strict=True):
-        within = fits(block, most, threshold)
-        checked.append(jax.tree.map(lambda leaf, within=within: jnp.where(within, leaf, jnp.nan), block))
+        # Rounding to the lattice moves every entry by half a point for each block that was added up.
+        within = fits(block, most, threshold) if lattice is None else lattice.fits(block, most, len(mask))
+        checked.append(jax.tree.map(lambda leaf, within=within: withheld(leaf, ~within), block))
     return tuple(checked) if isinstance(clip, tuple) else checked[0]
 
 
@@ -118,23 +124,22 @@ def _affordable_rows(h: Callable[[PyTree], PyTree], batch: PyTree) -> int:
 
 
 def _in_chunks(total: Callable[[PyTree, jax.Array], PyTree], batch: PyTree, mask: jax.Array, rows: int) -> PyTree:
-    """Add up `total` over chunks of at most `rows` rows."""
+    """Add up `total` over chunks of at most `rows` rows; the last one may be shorter."""
     size = mask.shape[0]
     if size <= rows:
         return total(batch, mask)
 
-    def chunk(start: jax.Array) -> PyTree:
-        # The last chunk is moved back to fit; the rows that it sees again are masked.
-        first = jnp.minimum(start, size - rows)
-        part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, rows), batch)
-        fresh = first + jnp.arange(rows) >= start
-        return total(part, jax.lax.dynamic_slice_in_dim(mask, first, rows) & fresh)
+    def chunk(start: jax.Array | int, count: int) -> PyTree:
+        cut = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, count), (batch, mask))
+        return total(*cut)
 
     def add(sums: PyTree, start: jax.Array) -> tuple[PyTree, None]:
-        return jax.tree.map(jnp.add, sums, chunk(start)), None
+        return jax.tree.map(jax.lax.add, sums, chunk(start, rows)), None
 
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, jnp.int32(0)))
-    return jax.lax.scan(add, zero, jnp.arange(0, size, rows, dtype=jnp.int32))[0]
+    whole, rest = divmod(size, rows)
+    shapes = jax.eval_shape(lambda: chunk(0, rows))
+    first = chunk(whole * rows, rest) if rest else zeros_like(shapes)
+    return jax.lax.scan(add, first, jnp.arange(0, whole * rows, rows, dtype=jnp.int32))[0]
 
 
 def clipped_sum(

@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gossamer.oracle.lattice import zeros_like
+
 Clip = Any
 """A threshold, or a tuple of thresholds: one for each block of a tuple-valued query."""
 
-SMALLEST_CLIP = 1e-12
-"""A square below 1e-38 is lost in float32: up to 1e8 entries of 1e-19 hide a norm of 1e-15, a thousandth of this."""
+SMALLEST_CLIP = 1e-9
+"""A product below 1e-38 is lost in float32; times a row of length 1e19, and for 1e8 entries, that is 1e-15."""
 TOLERANCE = 1e-3
 """By how much what a record contributes may be seen to pass its threshold before the run is stopped."""
 _LONG = 1024
@@ -84,6 +86,12 @@ def fits(vector: Any, bound: jax.Array | float, clip: jax.Array | float) -> jax.
     return jnp.asarray(squares) <= (1 + TOLERANCE) ** 2
 
 
+def withheld(total: jax.Array, broken: jax.Array) -> jax.Array:
+    """Return a sum, or NaN in its place, in whatever precision it has."""
+    with jax.enable_x64(True):
+        return jnp.where(broken, jnp.asarray(math.nan, total.dtype), total)
+
+
 def once(compute: Callable[[Any], Any], vectors: Any) -> Any:
     """Return compute(vectors), where all that is computed of the vectors is computed of the same numbers.
 
@@ -95,7 +103,7 @@ def once(compute: Callable[[Any], Any], vectors: Any) -> Any:
     shapes = jax.eval_shape(compute, vectors)
 
     def never(_: Any) -> Any:
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return zeros_like(shapes)
 
     always, vectors = lax.optimization_barrier((jnp.bool_(True), vectors))
     return lax.cond(always, compute, never, vectors)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping.factors import clip_factors, once, raised, squared_norms
+from gossamer.oracle.lattice import Lattice, add_up
 from gossamer.oracle.queries import Difference, Gradient
 
 
@@ -67,8 +68,14 @@ def supports(h: Any, clip: Any) -> bool:
     return isinstance(h, Gradient | Difference) and isinstance(h.loss, LinearLoss) and not isinstance(clip, tuple)
 
 
-def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: jax.Array | float) -> PyTree:
-    """Return Σ clip(h(z_i)) over the masked rows."""
+def clipped_sum(
+    h: Gradient | Difference,
+    batch: PyTree,
+    mask: jax.Array,
+    clip: jax.Array | float,
+    lattice: Lattice | None = None,
+) -> PyTree:
+    """Return Σ clip(h(z_i)) over the masked rows; on a lattice, if there is one."""
     loss: Any = h.loss
     # In the table's own integers or half floats squares would wrap around or round.
     batch = (batch[0].astype(jnp.float32), batch[1])
@@ -86,16 +93,16 @@ def clipped_sum(h: Gradient | Difference, batch: PyTree, mask: jax.Array, clip: 
         weighted = jnp.where(counts if errors.ndim == 1 else counts[:, None], errors, 0.0)
         weighted = weighted * (factors if errors.ndim == 1 else factors[:, None])
         # Rows that do not count may hold NaN, and 0 · NaN is NaN; but blanking them copies the batch.
-        total = {
-            "weights": jax.lax.cond(
-                jnp.isfinite(row_squared).all(),
-                lambda rows: rows.T @ weighted,
-                lambda rows: jnp.where(counts[:, None], rows, 0.0).T @ weighted,
-                rows,
-            )
-        }
+        # The branch chooses operands and not programs: one record must not change how others are added up.
+        rows = jax.lax.cond(
+            jnp.isfinite(row_squared).all(),
+            lambda rows: rows,
+            lambda rows: jnp.where(counts[:, None], rows, 0.0),
+            rows,
+        )
+        total = {"weights": add_up(lattice, lambda x, e: x.T @ e, (rows, weighted), clip)}
         if has_intercept:
-            total["intercept"] = jnp.sum(weighted, axis=0)
+            total["intercept"] = add_up(lattice, lambda e: jnp.sum(e, axis=0), (weighted,), clip)
         return total
 
     return once(clipped, (batch[0], errors))

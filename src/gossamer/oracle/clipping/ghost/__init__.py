@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ...lattice import Lattice
 from ..factors import Clip
 from .analysis import Analysis, Pass, analyse, run
 from .explain import explain_clipping
@@ -24,7 +25,14 @@ Loss = Callable[[Any, Any], jax.Array]
 
 
 def clipped_gradient(
-    loss: Loss, params: Any, batch: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+    loss: Loss,
+    params: Any,
+    batch: Any,
+    mask: jax.Array,
+    clip: Clip,
+    *,
+    spot: jax.Array | int = 0,
+    lattice: Lattice | None = None,
 ) -> Any:
     """Σ_i clip(∇loss(params, z_i), clip) over the rows whose mask is set, accumulated in float32.
 
@@ -35,13 +43,23 @@ def clipped_gradient(
       mask: which rows count; the others may hold anything.
       clip: a bound on the joint norm, or a tuple with one bound for each block.
       spot: the row whose contribution is measured; if it is too long, the sum is NaN.
+      lattice: on which to add up exactly.
     """
     analysis = _analysis(loss, params, batch)
-    return clipped_sum(analysis, [_run(analysis, params, batch, mask)], params, mask, clip, spot=spot)
+    passes = [_run(analysis, params, batch, mask)]
+    return clipped_sum(analysis, passes, params, mask, clip, spot=spot, lattice=lattice)
 
 
 def clipped_difference(
-    loss: Loss, params: Any, other: Any, batch: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+    loss: Loss,
+    params: Any,
+    other: Any,
+    batch: Any,
+    mask: jax.Array,
+    clip: Clip,
+    *,
+    spot: jax.Array | int = 0,
+    lattice: Lattice | None = None,
 ) -> Any:
     """Σ_i clip(∇loss(params, z_i) − ∇loss(other, z_i), clip) over the rows whose mask is set, in float32.
 
@@ -49,7 +67,7 @@ def clipped_difference(
     """
     analysis = _analysis(loss, params, batch)
     passes = [_run(analysis, point, batch, mask) for point in (params, other)]
-    return clipped_sum(analysis, passes, params, mask, clip, spot=spot)
+    return clipped_sum(analysis, passes, params, mask, clip, spot=spot, lattice=lattice)
 
 
 def supports(loss: Loss, params: Any, batch: Any) -> bool:

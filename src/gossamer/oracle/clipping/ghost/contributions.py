@@ -27,8 +27,18 @@ class Contribution(Protocol):
     def squared_norms(self) -> jax.Array:
         """Return ‖g_i‖² for each record, rounded up."""
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
-        """Return Σ_i s_i g_i over the records with s_i > 0; the others may hold NaN."""
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """Return arrays with one row per record whose `added` is Σ_i s_i g_i over those with s_i > 0.
+
+        The others may hold NaN: they are blanked here.
+        """
+
+    def added(self, *rows: jax.Array) -> jax.Array:
+        """Add up weighted rows of some of the records."""
+
+    @property
+    def wide(self) -> bool:
+        """Whether one record's terms may cancel, so that exact sums must be taken in float64."""
 
 
 @jax.tree_util.register_dataclass
@@ -42,11 +52,18 @@ class Rows:
         """Sum squares."""
         return squared_norms(self.values, self.values.ndim - 1)
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """Blank the rows of records that do not count."""
+        rows = self.values.reshape(len(self.values), -1)
+        return _blanked(weights, rows), weights.astype(rows.dtype)
+
+    def added(self, *rows: jax.Array) -> jax.Array:
         """Sum weighted rows."""
         # As a product: the CPU backend's reduction over a leading axis is many times slower.
-        rows = self.values.reshape(len(self.values), -1)
-        return _product("bn,b->n", weights, rows, jnp.ones(len(rows), rows.dtype)).reshape(self.values.shape[1:])
+        values, weights = rows
+        return jnp.einsum("bn,b->n", values, weights).reshape(self.values.shape[1:])
+
+    wide = False
 
 
 @jax.tree_util.register_dataclass
@@ -61,9 +78,15 @@ class Outer:
         """‖a‖²‖d‖², summed over groups."""
         return raised((squared_norms(self.a) * squared_norms(self.d)).sum(axis=1), self.a.shape[1])
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """A and s ⊙ D."""
+        return _blanked(weights, self.a), _weigh(weights, self.d)
+
+    def added(self, *rows: jax.Array) -> jax.Array:
         """Aᵀ(s ⊙ D)."""
-        return _product("bhn,bhm->hnm", weights, self.a, self.d)
+        return jnp.einsum("bhn,bhm->hnm", *rows)
+
+    wide = False
 
 
 @jax.tree_util.register_dataclass
@@ -101,12 +124,22 @@ class OuterDifference:
         squares = raised(r * d1 + a2 * e, 2)
         cross = 2.0 * jnp.sum(self.r * self.a2, axis=-1) * jnp.sum(self.d1 * self.e, axis=-1)
         margin = _margin(squares, self.r.shape[-1] + self.d1.shape[-1])
-        return raised((jnp.maximum(squares + cross, 0.0) + margin).sum(axis=1), self.r.shape[1])
+        # The lengths of both terms may not be more than twice the norm: `gossamer.oracle.lattice` needs that. They are
+        # at most √2 of it where the terms are orthogonal.
+        lengths = raised(jnp.square(jnp.sqrt(r * d1) + jnp.sqrt(a2 * e)) / 4, 4)
+        norms = jnp.maximum(jnp.maximum(squares + cross, 0.0) + margin, lengths)
+        return raised(norms.sum(axis=1), self.r.shape[1])
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
-        """Rᵀ(s ⊙ D1) + A2ᵀ(s ⊙ E)."""
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """R, s ⊙ D1, A2 and s ⊙ E."""
         first, second = Outer(self.r, self.d1), Outer(self.a2, self.e)
-        return first.weighted_sum(weights) + second.weighted_sum(weights)
+        return *first.weighted(weights), *second.weighted(weights)
+
+    def added(self, *rows: jax.Array) -> jax.Array:
+        """Rᵀ(s ⊙ D1) + A2ᵀ(s ⊙ E)."""
+        return jnp.einsum("bhn,bhm->hnm", *rows[:2]) + jnp.einsum("bhn,bhm->hnm", *rows[2:])
+
+    wide = False
 
 
 @jax.tree_util.register_dataclass
@@ -133,9 +166,15 @@ class Gram:
         margin = _margin(lengths**2, n + m + 2 * positions)
         return raised((jnp.maximum(total, 0.0) + margin).sum(axis=1), groups)
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """A and s ⊙ D."""
+        return _blanked(weights, self.a), _weigh(weights, self.d)
+
+    def added(self, *rows: jax.Array) -> jax.Array:
         """Aᵀ(s ⊙ D) over all records and positions at once."""
-        return _product("bhtn,bhtm->hnm", weights, self.a, self.d)
+        return jnp.einsum("bhtn,bhtm->hnm", *rows)
+
+    wide = True
 
 
 @jax.tree_util.register_dataclass
@@ -165,9 +204,16 @@ class Spread:
         lengths = raised(jnp.sqrt(squared_norms(d)).sum(axis=-1), self.lookup.positions)
         return squared_norms(merged, 2) + _margin(lengths**2, 2 * self.lookup.positions)
 
-    def weighted_sum(self, weights: jax.Array) -> jax.Array:
+    def weighted(self, weights: jax.Array) -> tuple[jax.Array, ...]:
+        """Row numbers, and weighted errors."""
+        return *self.indices, _weigh(weights, self.error)
+
+    def added(self, *rows: jax.Array) -> jax.Array:
         """Add the weighted errors of all records to their rows."""
-        return self.lookup.spread(self.indices, _weigh(weights, self.error))
+        *indices, errors = rows
+        return self.lookup.spread(indices, errors)
+
+    wide = True
 
 
 def instantiated(site: Bilinear) -> bool:
@@ -212,17 +258,14 @@ def _margin(terms: jax.Array, roundings: int) -> jax.Array:
     return max(LEAST_MARGIN, roundings + 8) * unit(terms) * terms
 
 
-def _product(subscripts: str, weights: jax.Array, a: jax.Array, d: jax.Array) -> jax.Array:
-    """Contract a with weighted d over records, leaving out those that do not count.
+def _blanked(weights: jax.Array, a: jax.Array) -> jax.Array:
+    """Leave out the rows of records that do not count, since 0 · NaN is NaN.
 
-    Their rows of a must be blanked too, since 0 · NaN is NaN; but that copies a, so only if some of it is not finite.
+    That copies a, so it is done only if some of it is not finite. The branch chooses operands and not programs: whether
+    one record is finite must not change how others are added up.
     """
-    d = _weigh(weights, d)
-
-    def blanked(a: jax.Array) -> jax.Array:
-        return jnp.einsum(subscripts, jnp.where(_align(weights, a) > 0, a, 0.0), d)
-
-    return lax.cond(jnp.isfinite(squared_norms(a)).all(), lambda a: jnp.einsum(subscripts, a, d), blanked, a)
+    finite = jnp.isfinite(squared_norms(a)).all()
+    return lax.cond(finite, lambda a: a, lambda a: jnp.where(_align(weights, a) > 0, a, 0.0), a)
 
 
 def _weigh(weights: jax.Array, x: jax.Array) -> jax.Array:

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..factors import Clip, as_blocks, clip_factors, fits, once, raised
+from ...lattice import Lattice, add_up
+from ..factors import Clip, as_blocks, clip_factors, fits, once, raised, withheld
 from .analysis import Alone, Analysis, Pass, Site, Together
 from .chain import pull_back, pull_back_at
 from .contributions import (
@@ -25,9 +26,16 @@ Finish = Callable[[jax.Array], jax.Array]
 
 
 def clipped_sum(
-    analysis: Analysis, passes: Sequence[Pass], params: Any, mask: jax.Array, clip: Clip, spot: jax.Array | int = 0
+    analysis: Analysis,
+    passes: Sequence[Pass],
+    params: Any,
+    mask: jax.Array,
+    clip: Clip,
+    *,
+    spot: jax.Array | int = 0,
+    lattice: Lattice | None = None,
 ) -> Any:
-    """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block.
+    """Σ_i clip(g_i) for one pass, or Σ_i clip(g_i − g'_i) for two, block by block; on a lattice, if there is one.
 
     What row `spot` contributes is measured, leaf by leaf, as it is added. If that is longer than its threshold, the
     norm that its factor came from was wrong: the sum is NaN.
@@ -51,22 +59,34 @@ def clipped_sum(
             total = sum(squares, jnp.zeros(mask.shape, jnp.float32))
             weights = clip_factors(raised(total, len(squares)), threshold, mask)
 
-            def added(held: dict[int, Contribution], weights: jax.Array, leaves: Any = leaves) -> list[jax.Array]:
-                return [
-                    finish[k](held[k].weighted_sum(weights)).reshape(leaf.shape) if k in held else _zeros(leaf)
-                    for k, leaf in leaves
-                ]
-
-            within = fits(added(*_row((held, weights), spot)), 1, threshold)
-            sums += [jnp.where(within, leaf, jnp.nan) for leaf in added(held, weights)]
+            # Every leaf is rearranged block by block: what is added up exactly is what is released.
+            parts = [(held[k], finish[k], leaf) if k in held else (None, _same, leaf) for k, leaf in leaves]
+            alone = [_added(part, weights, None, threshold, row=spot) for part in parts]
+            within = fits(alone, 1, threshold)
+            sums += [withheld(_added(part, weights, lattice, threshold), ~within) for part in parts]
         return jax.tree.unflatten(jax.tree.structure(params), sums)
 
     return once(clipped, contributions)
 
 
-def _row(tree: Any, row: jax.Array | int) -> Any:
-    """Return one row of everything."""
-    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, row, 1), tree)
+def _added(
+    part: tuple[Contribution | None, Finish, jax.Array],
+    weights: jax.Array,
+    lattice: Lattice | None,
+    clip: Any,
+    row: jax.Array | int | None = None,
+) -> jax.Array:
+    """Return Σ_i s_i g_i in one leaf over all rows, or of one of them; zero where the loss does not use the leaf."""
+    held, finish, leaf = part
+    if held is None:
+        return add_up(lattice, lambda rows: _zeros(leaf), (weights,), clip)
+    if row is not None:
+        held, weights = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, row, 1), (held, weights))
+
+    def rearranged(*rows: jax.Array) -> jax.Array:
+        return finish(held.added(*rows)).reshape(leaf.shape)
+
+    return add_up(lattice, rearranged, held.weighted(weights), clip, wide=held.wide)
 
 
 def _alone(analysis: Analysis, part: Alone, passes: Sequence[Pass]) -> tuple[Contribution, Finish]:

@@ -1,18 +1,7 @@
-"""Gaussian noise with its tails, and without visible gaps.
-
-The usual float32 sampler, the inverse error function of a 23-bit uniform, takes some eight million values and stops at
-5.4 standard deviations. Both show: which of those values an answer is made of tells tables apart, and a tail
-that is cut off is a δ that nobody accounted for. Here the Box–Muller radius is drawn from 64 random bits, with the
-relative precision of float32 at both ends of its range, and the angle from 32: a tail of up to 9.4 deviations,
-left with probability 2^-64, and a product of more combinations than float32 has numbers.
-
-This is still floating-point noise, not a discrete mechanism: see docs/threat-model.md.
-"""
+"""The noise of version 0.1, in float32: with its tails, and yet refuted by attacks on bits (the control)."""
 
 import jax
 import jax.numpy as jnp
-
-from gossamer.base.trees import PyTree
 
 _TO_UNIT = 2.0**-32
 
@@ -49,11 +38,3 @@ def _exponential(coarse: jax.Array, fine: jax.Array) -> jax.Array:
     # 1 − U, computed from the complement so that it does not cancel.
     high = -jnp.log1p(-((~coarse).astype(jnp.float32) + (1.0 - rest)) * _TO_UNIT)
     return jnp.where(coarse < jnp.uint32(1 << 31), low, high)
-
-
-def gaussian_like(key: jax.Array, tree: PyTree, deviation: jax.Array) -> PyTree:
-    """Draw noise of this standard deviation in the shape of a pytree."""
-    leaves, structure = jax.tree.flatten(tree)
-    keys = jax.random.split(key, max(1, len(leaves)))
-    draws = [deviation * normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=False)]
-    return jax.tree.unflatten(structure, draws)
