@@ -3,8 +3,8 @@
 Every test is in one of three rings, by its marker:
 
 * none: `make quick` runs it, and so does `make test`;
-* `slow`: `make test` runs it;
-* `deep`: only `make deep` runs it.
+* `slow`: `make test` runs it: its first case, and all of them if it says `slow(each=True)`;
+* `deep`: only `make deep` runs it, and so it does the other cases of slow tests.
 
 LLVM's optimisations and XLA's new emitters of fused loops are off: the programs here are small and run briefly, so that
 compiling them is most of their cost. XLA's other passes are not touched. But optimised programs round differently, and
@@ -24,6 +24,20 @@ FLAGS = (
     "--xla_force_host_platform_device_count=8",
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest picks tests by their markers
+def pytest_collection_modifyitems(items):
+    """Leave all cases of a slow test but the first to the deep ring, unless each of them shows something else."""
+    seen = set()
+    for item in items:
+        slow = item.get_closest_marker("slow")
+        if slow is None or slow.kwargs.get("each") or item.get_closest_marker("deep"):
+            continue
+        test = (item.path, item.originalname)
+        if test in seen:
+            item.add_marker("deep")
+        seen.add(test)
 
 
 @pytest.fixture(autouse=True, scope="module")

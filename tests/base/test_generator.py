@@ -88,6 +88,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("count", [1, 40])
 def test_the_vectors_of_the_rfc_are_reproduced(name, count):

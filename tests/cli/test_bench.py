@@ -11,7 +11,7 @@ from gossamer.engine import bench
 RUN = CliRunner()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_quick_measures_real_steps_and_both_prints_say_so(monkeypatch):
     out = RUN.invoke(app, ["bench", "--quick", "--json"])
     assert out.exit_code == 0, out.output

@@ -34,7 +34,7 @@ OBJECTIVES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.filterwarnings("default::gossamer.PrivacyLeakWarning")
 @pytest.mark.parametrize("objective", deep_but(OBJECTIVES, "auc"))
 def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, objective):

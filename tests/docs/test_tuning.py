@@ -14,6 +14,7 @@ def page():
     return carry_out((ROOT / "docs" / "tuning.md").read_text(encoding="utf-8"), "docs/tuning.md", run_command)
 
 
+@pytest.mark.deep
 def test_the_joint_cost_of_full_passes_is_that_of_one_gaussian(page):
     """k fits of T full passes are one Gaussian mechanism of sensitivity 2√(kT)/σ, whose δ(ε) is a closed form."""
     plans = page["plans"]

@@ -30,7 +30,7 @@ def test_the_gradient_of_phi_is_that_of_the_inner_maximum(problem):
     np.testing.assert_allclose(minimax_rates.phi_gradient(problem, data, x), expected, atol=2e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("problem", [minimax_rates.APART, minimax_rates.COUPLED], ids=["apart", "coupled"])
 def test_the_loss_is_as_smooth_and_as_concave_as_the_methods_are_told(problem):
     record = tuple(leaf[0] for leaf in minimax_rates.table(1, np.random.default_rng(0)))

@@ -45,7 +45,7 @@ def test_a_fake_weighs_as_much_as_a_record():
     assert left_over(unclipped) > 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_clipping_fakes_changes_neither_the_value_nor_the_generators_gradient():
     size = wgan.Size((4,), (8,), batch_size=16)
     critic, maker = wgan.start(size, jax.random.key(0))

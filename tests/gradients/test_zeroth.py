@@ -38,6 +38,7 @@ def deviation(estimates, expected):
     return np.max(np.abs(estimates.mean(0) - expected) / (estimates.std(0) / np.sqrt(len(estimates))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directions", [None, 1])
 def test_the_estimates_have_the_smoothed_gradient_as_their_mean(directions):
     """Within 5 SE; the gradient of f itself, at the same point, is a control that is far outside."""

@@ -131,6 +131,7 @@ def test_a_killed_run_does_not_buy_twice(tmp_path, monkeypatch):
     assert model.certificate_.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "groups"), [(PrivateDROClassifier, {"groups": MEMBERS}), (PrivateAUCClassifier, {})], ids=["DRO", "AUC"]
 )

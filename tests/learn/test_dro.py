@@ -74,7 +74,7 @@ def test_several_classes_of_flowers(options):
     assert score(rng.permutation(names), 0) < 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_groups_raise_the_worst_accuracy(fitted):
     """The blunt column alone is right with probability Φ(1) = 0.84 in both groups, and nothing is better in the worse.
 

@@ -155,8 +155,8 @@ BUDGET = gs.Budget(2.0, 1e-2)
 SMOOTH = problem(0.5, loss_bound=0.5)
 
 
+@pytest.mark.deep
 @pytest.mark.hostile
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), [("SGDA", "auto"), ("PrivateDiff", "vmap")])
 def test_replay_and_sensitivity(name, backend):
     """Records are seen through private answers only, and none moves a sum by more than the noise was calibrated for."""
@@ -169,7 +169,7 @@ def test_replay_and_sensitivity(name, backend):
     assert reports["opposite"].worst["gradient"] > 1.1
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_audit():
     """The strongest attacker does not beat the certificate, and comes near enough to it to be worth fearing."""
     audit = gs.audit.empirical_epsilon(

@@ -34,6 +34,7 @@ def test_no_target_curves_a_loss_beyond_its_bound(loss, target):
     assert np.abs(curvatures).max() <= loss.curvature * 1.0001
 
 
+@pytest.mark.slow
 def test_the_constants_of_softmax():
     rng = np.random.default_rng(0)
     scores = jnp.asarray(rng.normal(size=(2000, 3)) * rng.choice([0.1, 1, 10], size=(2000, 1)), jnp.float32)
@@ -73,6 +74,7 @@ def test_an_unknown_constant_and_bad_widths_are_refused():
             make()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [huber(0.5), smoothed_hinge(0.5), squared])
 def test_the_linear_backend_agrees_with_per_record_gradients(loss):
     rng = np.random.default_rng(1)

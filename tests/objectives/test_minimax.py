@@ -65,6 +65,7 @@ def test_it_is_hashable_and_equal_by_value():
     assert again.record_loss == GAME.record_loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [SGDA(steps=4), PrivateDiff(steps=2, inner_steps=3), RGDA(steps=4)], ids=lambda m: type(m).__name__
 )

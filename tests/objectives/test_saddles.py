@@ -14,6 +14,7 @@ from gossamer.experiments import sweep
 from gossamer.methods import RGDA, SGDA, PrivateDiff
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_saddle_is_strict_and_known(name):
     """No gradient, and the curvature that the docstring says; the maximiser belongs to it."""
@@ -25,6 +26,7 @@ def test_the_saddle_is_strict_and_known(name):
     assert np.abs(in_y).max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_closed_form_is_the_inner_maximum(name):
     """By ascent with automatic differentiation, at random points."""
@@ -37,6 +39,7 @@ def test_the_closed_form_is_the_inner_maximum(name):
         np.testing.assert_allclose(case.phi(x), case.problem.objective((x, y), case.data), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hessian_changes_no_faster_than_assumed(name):
     """ρ of the tests below, within the ball in which they move; it is not taken much too large either."""

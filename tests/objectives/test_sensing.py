@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gossamer.objectives import sensing, sensing_game
 
@@ -39,6 +40,7 @@ def test_the_game_has_the_same_gradient_in_x_and_its_y_is_public():
     assert game.public_gradient((x, y), jax.random.key(0))[1] == -y  # all of it without a record
 
 
+@pytest.mark.slow
 def test_zero_is_a_strict_saddle_at_which_no_record_has_a_gradient():
     x, (a, b) = _data(200)
     zero = jax.tree.map(jnp.zeros_like, x)

@@ -82,6 +82,7 @@ def test_an_episode_is_the_sum_of_its_transitions_whatever_the_padding_holds():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 def test_an_episode_moves_a_sum_by_two_thresholds_at_most():
     """Three episodes of four transitions, one turned round: as four records it moves the sum further (the control)."""

@@ -3,7 +3,6 @@
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,13 @@ from gossamer.engine import loop
 from gossamer.engine.loop import Carry, Setup
 from gossamer.engine.opening import Lane, open_run, set_up
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.planning import plan
 
 
 def iterates(
-    problem: Any,
+    problem: Problem,
     data: PyTree,
     method: Method,
     budgets: Sequence[Budget],
@@ -49,7 +49,7 @@ def iterates(
 
 
 def seconds(
-    problem: Any, data: PyTree, method: Method, budget: Budget, *, init: PyTree, first: int, last: int
+    problem: Problem, data: PyTree, method: Method, budget: Budget, *, init: PyTree, first: int, last: int
 ) -> float:
     """Return the time that steps `first` + 1 to `last` of one run take after compilation."""
     planned = plan(method.sized(init), jax.tree.leaves(data)[0].shape[0], budget)

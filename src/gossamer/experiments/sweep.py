@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +11,21 @@ from gossamer.base.trees import PyTree
 from gossamer.engine.loop import Setup
 from gossamer.engine.opening import Lane, open_run, set_up
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.planning import plan
 
 
 def sweep(
-    problem: Any, data: PyTree, method: Method, budget: Budget, *, init: PyTree, seed: int, runs: int, batch: int = 64
+    problem: Problem,
+    data: PyTree,
+    method: Method,
+    budget: Budget,
+    *,
+    init: PyTree,
+    seed: int,
+    runs: int,
+    batch: int = 64,
 ) -> PyTree:
     """Return the private outputs of `runs` independent runs, stacked along a new first axis.
 
@@ -30,7 +38,7 @@ def sweep(
 
 
 def iterates(
-    problem: Any, data: PyTree, method: Method, budget: Budget, init: PyTree, key: jax.Array, stops: Iterable[int]
+    problem: Problem, data: PyTree, method: Method, budget: Budget, init: PyTree, key: jax.Array, stops: Iterable[int]
 ) -> Iterator[PyTree]:
     """Yield the private iterate after each of these numbers of steps of one run.
 

@@ -22,6 +22,7 @@ from gossamer.engine.checkpoints import Checkpoints
 from gossamer.engine.solving import check_match, solve
 from gossamer.learn import _buying
 from gossamer.methods.base import Method
+from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.planning import plan
 
@@ -32,7 +33,7 @@ class Task(NamedTuple):
     With a purchase, problem and method stand in for those that `spend` makes of an answer still to be bought.
     """
 
-    problem: Any
+    problem: Problem
     data: tuple[np.ndarray, ...]
     init: PyTree
     method: Method
@@ -115,7 +116,7 @@ class PrivateEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _task(
-        self, problem: Any, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
+        self, problem: Problem, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
     ) -> Task:
         """Return a task with the method that was given, or else the default one, or what a function makes of that."""
         method: Any = self.method
