@@ -10,13 +10,14 @@ reach of a given sum, and which ones tells tables apart. So nothing is released 
     answer = float32((K + J) · C 2^-β / m)               a function of the whole number K + J alone
 
 **Theorem.** Let an accountant say that the run with noise multipliers σ/(1 + ι) on real numbers is (ε, δ)-private. Then
-what is released is (ε + 2a, e^a δ)-private, with ι = `arithmetic.INFLATION` and a from `integer_noise`.
+what is released is (ε + 2a, e^a δ + (1 + e^(ε + a))δ′)-private, with ι = `arithmetic.INFLATION`, and a and δ′ from
+`integer_noise`. (δ′ is what tails beyond 14 deviations weigh: less than 2^-114.)
 
 *Proof.* (i) *Ideal noise.* Let G be an exact normal of deviation σ2^β. K is whole, so K + rint(G) = rint(K + G): a
 function of the Gaussian mechanism on K. If a record moves K by at most (1 + ι)·Δ·2^β, Δ what the accountant assumes
 (C or 2C) in units of C, that is a Gaussian query of multiplier σ/(1 + ι). Ties have probability 0.
-(ii) *Real noise.* All J together have the law of the ideal ones up to a factor e^±a, whatever was answered before. So
-P̃(A) ≤ e^a P(A) ≤ e^a (e^ε Q(A) + δ) ≤ e^(ε + 2a) Q̃(A) + e^a δ. ∎
+(ii) *Real noise.* All J together have the law of the ideal ones up to a factor e^±a and δ′, whatever was answered
+before. So P̃(A) ≤ e^a P(A) + δ′ ≤ e^a (e^ε Q(A) + δ) + δ′ ≤ e^(ε + a) (e^a Q̃(A) + δ′) + e^a δ + δ′. ∎
 
 **How far one record moves K.** Take two tables that differ in one record, and the same sample in the same slots, with
 the record, without it, or with another in its place. All other records' vectors and factors have the same bits, being
@@ -32,8 +33,8 @@ have norms of at most C(1 + 1e-6) each, `clip_factors` says why. In units of C:
   Forms with many positions are added up in float64, where the same bound is below 1e-5 for 10^4 positions.
 * *lattice*: rint moves each of two sums by half a point per coordinate, and their difference by √d points at most:
   √d 2^-β ≤ 1.3e-4 for the d that are answered.
-* *underflow*: a product below 1.2e-38 counts as 0. With ‖a‖ < 2e19 and C ≥ `SMALLEST_CLIP` = 1e-9 this is below 1e-6·√d
-  relative to a point.
+* *underflow*: a number below 1.2e-38 counts as 0. In s·d that loses at most 1.2e-38·√m·‖a‖, and ‖a‖ < 2e19, or its
+  square would not be finite. For 64 records, two sums and m ≤ 2^26 this is 2.5e-13, or 2.5e-5 of C ≥ `SMALLEST_CLIP`.
 
 Empty slots hold zeros times a factor of 0: they add nothing to any float32 sum. Negative zeros end where points become
 integers: an integer has one zero. The set of whole numbers that can be released does not depend on the table.

@@ -32,7 +32,7 @@ _TOGETHER = {
 _APART = {getattr(primitives, name).name for name in dir(primitives) if name.endswith("_p")} - _TOGETHER
 _APART |= {
     *("pjit", "core_call", "checkpoint", "remat", "copy_p", "random_wrap", "random_unwrap", "mulhi"),
-    *("optimization_barrier", "scatter-sub", "split", "stack", "unstack", "tile", "pvary", "platform_index"),
+    *("optimization_barrier", "scatter-sub", "split", "stack", "unstack", "tile", "pvary", "reshard", "platform_index"),
 }
 _REMEDIES = {
     "callback": "Take jax.debug.print and callbacks out of the loss: what they are handed is not private.",

@@ -18,8 +18,8 @@ from gossamer.oracle.lattice import zeros_like
 Clip = Any
 """A threshold, or a tuple of thresholds: one for each block of a tuple-valued query."""
 
-SMALLEST_CLIP = 1e-9
-"""A product below 1e-38 is lost in float32; times a row of length 1e19, and for 1e8 entries, that is 1e-15."""
+SMALLEST_CLIP = 1e-8
+"""What products below 1e-38 lose in float32 must be little beside it: `gossamer.oracle.lattice` counts."""
 TOLERANCE = 1e-3
 """By how much what a record contributes may be seen to pass its threshold before the run is stopped."""
 _LONG = 1024
