@@ -444,7 +444,7 @@ def random_features(p, z):
 
 @loss
 def dropout(p, z):
-    keep = jax.random.bernoulli(jax.random.fold_in(jax.random.key(1), z[1]), 0.5, (4,))
+    keep = jax.random.bernoulli(jax.random.fold_in(jax.random.key(1), z[1]), jnp.float32(0.5), (4,))
     return jnp.sum(jnp.where(keep, p["w"] @ z[0], 0.0))
 
 
