@@ -242,7 +242,7 @@ def solve_black_box(problem, checkpoints, seed=0):
     return gs.solve(problem, data, method, budget, init=jnp.zeros(2), seed=seed, checkpoints=checkpoints)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_other_python_code_does_not_go_on_with_the_noise_of_a_saved_run(tmp_path, monkeypatch):
     """Two answers under one noise would differ by a number that nothing hides."""
     with pytest.raises(ValueError, match="version="):

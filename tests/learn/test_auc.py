@@ -56,7 +56,7 @@ def test_without_noise_it_is_the_best_direction():
     assert found @ true / np.linalg.norm(found) / np.linalg.norm(true) > 0.99
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_scores_probabilities_and_labels_agree():
     fitted = model(epsilon=5.0, classes=[0, 1], hidden_layer_sizes=(4,)).fit(X, Y)
     scores, chances = fitted.decision_function(X), fitted.predict_proba(X)

@@ -81,7 +81,7 @@ def test_the_plan_knows_nothing_of_the_groups():
     assert plans(ReadsShares)[0] != plans(ReadsShares)[1]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("neighbors", deep_but(["replace_one", "add_remove"], "replace_one"))
 def test_shares_of_groups_are_bought_within_the_budget(neighbors):
     """The certificate states all of the budget and holds when it is recomputed; a user's settings outlive the purchase.

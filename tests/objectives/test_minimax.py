@@ -136,7 +136,7 @@ class LineResponse:
         return mean
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_modules_inside_the_pair():
     """Constants of a module are kept, Python floats beside it are trained, and the answer is that of plain arrays."""
 

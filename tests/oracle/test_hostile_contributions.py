@@ -17,7 +17,7 @@ def moves(*options):
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_no_record_moves_a_sum_beyond_its_threshold():
     found = moves()
     assert {name: move for name, move in found.items() if not move <= 1 + 1e-5} == {}
