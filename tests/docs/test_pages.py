@@ -164,6 +164,7 @@ def test_what_a_right_page_prints_is_compared(reader):
     carry_out(page + '```text title="prints"\nx = …\n```\n', "made up", run)
 
 
+@pytest.mark.slow
 def test_a_mistake_of_the_reader_is_one_line(reader):
     code, output, errors = invoke(["fit", "missing.csv", "--target", "y", "--out", "run"])
     assert (code, output, errors.count("\n")) == (2, "", 1)

@@ -228,6 +228,7 @@ def test_any_text_as_toml(toml):
     one_line(caught.value)
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(
     flag=st.one_of(text, st.tuples(few, text).map("=".join), st.sampled_from(["x=1:2", "x=:", "x=1:1e999"]))
