@@ -92,7 +92,7 @@ def test_without_noise_the_attacks_succeed(neighbors):
     assert (report.certified.auc, report.scheduled.auc) == (1.0, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("oracle", [Oracle, NoiselessOracle])
 @pytest.mark.parametrize("epsilon", deep_but([0.5, 2.0], 2.0))
 def test_noise_keeps_the_promise_and_its_absence_breaks_it(epsilon, oracle):

@@ -162,7 +162,7 @@ def test_only_the_owner_reads_it_and_nothing_else_is_left(begun):
     assert not begun.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_what_was_bought_before_the_run_is_not_bought_twice(tmp_path, monkeypatch):
     X, y = ENTRIES["GD"].data
     options = {"epsilon": 1.0, "delta": 1e-3, "data_norm": 1.0, "classes": [0, 1]}

@@ -64,7 +64,7 @@ def test_without_noise_eight_devices_are_one(name):
         assert length <= size + 3  # values and derivatives that are asked for together with a gradient
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", deep_but(["SGD", "PrivateDiff", "RGDA in one pass", "O2NC"], "SGD", "O2NC"))
 def test_samples_of_shards(name):
     """The same shards one after another on one device, by vmap: samples, blocks and noise are the same."""

@@ -196,7 +196,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_any_method_for_erm_trains_them(method):
     """At ε = 10 with an elastic net: three classes of equal size, and a linear signal.

@@ -201,7 +201,7 @@ def test_settings_of_the_problem_are_checked():
         model().fit(X, Y, sample_weight=np.ones(len(Y)))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_second_fit_forgets_the_groups_of_the_first():
     rng = np.random.default_rng(0)
     X, y, groups = rng.normal(size=(60, 2)), np.arange(60) % 2, np.arange(60) % 3

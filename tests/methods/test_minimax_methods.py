@@ -40,7 +40,7 @@ def test_the_joint_weights_have_the_least_total_noise():
     assert np.sum(a * 2) > 1.5 * total
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_each_block_gets_its_own_share_of_the_noise():
     """Records of zeros answer pure noise: of deviation σ·w_j·C_j/n in block j.
 

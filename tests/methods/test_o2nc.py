@@ -62,7 +62,7 @@ def test_sensitivity():
     assert worst["huge"] > 0.2  # the record was met
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_asks_exactly_what_it_scheduled_with_no_key_twice_and_compiles_once(method):
     planned = gs.plan(method, len(TABLE), BUDGET)
 

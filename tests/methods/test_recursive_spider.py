@@ -85,8 +85,8 @@ def test_a_tiny_penalty_and_large_losses_do_not_overflow():
                 assert float(state.level) == pytest.approx(float(squared_loss(state.before, rows[0])), rel=1e-3)
 
 
+@pytest.mark.deep
 @pytest.mark.hostile
-@pytest.mark.slow
 @pytest.mark.parametrize("hostile", deep_but([np.nan, 1e15, 1e30], 1e30))
 def test_a_hostile_record_moves_the_step_by_no_more_than_its_clip(hostile):
     """Behind the door it counts as zero, or at its threshold; in one step x moves by (2C + ‖z_x‖W)/(n s) at most."""

@@ -137,7 +137,7 @@ def test_without_noise_it_is_the_textbook_method_and_asks_what_it_scheduled(name
         np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_finished_run_asks_nothing_more():
     """A tolerance that everything meets and movement that nothing makes: one step begins an escape, two end it."""
     method = dataclasses.replace(METHOD, tolerance=1e3, movement=1e3, steps=6)

@@ -32,8 +32,8 @@ def test_replay(method):
     assert report, report.differing
 
 
+@pytest.mark.deep
 @pytest.mark.hostile
-@pytest.mark.slow
 def test_sensitivity(method):
     for record in (OPPOSITE, jnp.array([1e30, 1e30]), jnp.array([jnp.nan, 0.0]), None):
         assert gs.audit.sensitivity(PROBLEM, TABLE, 0, record, method, BUDGET, init=START, backend="vmap")

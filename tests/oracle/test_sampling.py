@@ -70,7 +70,7 @@ def size_chi_square(members, rate):
 SHAPES = [(50, 0.1), (300, 0.05), (40, 0.9), (400, 0.01)]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("n", "rate"), deep_but(SHAPES, SHAPES[0], SHAPES[2]))
 def test_every_record_is_included_with_the_stated_probability(n, rate):
     members = poisson_memberships(n, rate, n)
