@@ -159,8 +159,8 @@ def test_forms_whose_terms_cancel_are_added_up_in_float64():
     d = np.ones((size, 1, positions, 5), np.float32)
 
     def error(wide):
-        product = lambda a, d: jnp.einsum("bhtn,bhtm->hnm", a, d)  # noqa: E731
-        points = LATTICE.add_up(product, (jnp.asarray(a), jnp.asarray(d)), 1.0, wide=wide)
+        operands = jnp.asarray(a), jnp.asarray(d)
+        points = LATTICE.add_up(lambda a, d: jnp.einsum("bhtn,bhtm->hnm", a, d), operands, 1.0, wide=wide)
         return float(np.linalg.norm(np.asarray(points)) / POINTS)
 
     assert error(True) < 1e-6

@@ -1,6 +1,7 @@
 """What rounding costs is charged to every run, by calibration and again by `verify`."""
 
 import dataclasses
+import json
 import math
 
 import pytest
@@ -41,6 +42,23 @@ def test_a_certificate_without_the_charge_is_found_out():
         for q in honest.schedule
     )
     assert not dataclasses.replace(honest, schedule=Schedule(less)).verify(tolerance=5e-4)
+
+
+def test_what_a_certificate_covers_cannot_be_talked_up():
+    """Noise that is mixed in floating point promises for real numbers; a file that says otherwise is refused."""
+    box, budget = gs.BlackBox(lambda x, z: (x - z) ** 2), gs.Budget(1.0, 1e-5)
+    for correlation, covers in (("factorization", "reals"), ("tree", "bits")):
+        method = gs.methods.O2NC(steps=2, inner_steps=3, correlation=correlation)
+        certificate = certify(gs.plan(method, 1000, budget), box, None, False)
+        assert certificate.covers == covers
+        content = json.loads(certificate.to_json())
+        for claimed in ("bits", "everything", None):
+            edited = json.dumps({**content, "covers": claimed})
+            if (correlation, claimed) == ("tree", "bits"):
+                assert gs.Certificate.from_json(edited) == certificate
+            else:
+                with pytest.raises(ValueError, match="covers must be"):
+                    gs.Certificate.from_json(edited)
 
 
 def test_the_sampler_is_charged_for_all_that_a_run_may_draw():
