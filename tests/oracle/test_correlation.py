@@ -10,6 +10,7 @@ import pytest
 import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.oracle import Ask, Oracle
+from gossamer.oracle.ask import Ledger
 from gossamer.oracle.correlation import (
     STRATEGIES,
     mixed,
@@ -19,7 +20,7 @@ from gossamer.oracle.correlation import (
     scale,
     strategy_matrix,
 )
-from gossamer.oracle.door import Door, Ledger, Secrets
+from gossamer.oracle.door import Door, Secrets
 from gossamer.privacy import accounting
 from gossamer.privacy.sampling import Blocks, Poisson, Stream
 from gossamer.privacy.schedule import Query, Schedule

@@ -10,8 +10,9 @@ from jax.experimental import io_callback
 import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.oracle import Ask, Oracle, locality
+from gossamer.oracle.ask import Ledger
 from gossamer.oracle.clipping import clip_and_sum
-from gossamer.oracle.door import Door, Ledger, Secrets
+from gossamer.oracle.door import Door, Secrets
 from gossamer.privacy.sampling import Blocks, Stream
 from gossamer.privacy.schedule import Query, Schedule
 

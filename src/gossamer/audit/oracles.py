@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Problem
+from gossamer.oracle.ask import Ask, Ledger
 from gossamer.oracle.clipping import clip_and_sum
-from gossamer.oracle.door import Ask, Ledger, Oracle, Question
+from gossamer.oracle.door import Oracle, Question
 from gossamer.oracle.lattice import Lattice
 from gossamer.oracle.sampling import Sample
 from gossamer.privacy.schedule import Query

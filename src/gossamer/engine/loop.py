@@ -21,7 +21,8 @@ from gossamer.base.trees import PyTree
 from gossamer.methods import output
 from gossamer.methods.base import Method, Report
 from gossamer.objectives.problem import Problem
-from gossamer.oracle.door import Ask, Door, Ledger, Oracle, Secrets
+from gossamer.oracle.ask import Ask, Ledger
+from gossamer.oracle.door import Door, Oracle, Secrets
 
 _STEPS = 0x5E9
 """Sets the steps' public randomness apart from the choice of an iterate, which comes from the same stream."""

@@ -12,7 +12,7 @@ from gossamer.base.trees import PyTree
 from gossamer.methods.fields import Count, LearningRate, Output, check_field, rules_of
 from gossamer.objectives.erm import ERM
 from gossamer.objectives.problem import Problem
-from gossamer.oracle.door import Ask
+from gossamer.oracle.ask import Ask
 from gossamer.privacy.schedule import Query, Schedule
 
 P = TypeVar("P", bound=Problem)
