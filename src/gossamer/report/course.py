@@ -77,7 +77,7 @@ def _shares(certificate: Certificate) -> dict[str, str]:
     if not all(query.noise_multiplier for query in schedule):
         return {}
     paid = Schedule(tuple(query for query in schedule if query.name not in bought))
-    met = {query.name: query.cost() for query in paid.at_worst()}
+    met = {query.name: query.cost(certificate.neighbors) for query in paid.at_worst()}
     least = min((cost.noise_multiplier for cost in met.values()), default=1.0)
     costs = {query.name: 0.0 for query in paid} | {
         name: cost.count * cost.rate**2 * (least / cost.noise_multiplier) ** 2 for name, cost in met.items()
