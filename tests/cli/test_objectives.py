@@ -66,7 +66,8 @@ def test_an_estimator_outlines_what_it_poses(name):
     assert (outlined.problem, outlined.method) == (posed.problem, posed.method)
     assert [column.shape for column in outlined.data] == [column.shape for column in posed.data]
     assert [column.dtype for column in outlined.data] == [column.dtype for column in posed.data]
-    assert (outlined.purchase is None) == (posed.purchase is None) == (record.buys is None)
+    assert [each.name for each in outlined.bought] == [each.name for each in posed.bought]
+    assert bool(posed.bought) == (record.buys is not None)
 
 
 SCHEMA = """\

@@ -59,14 +59,14 @@ def test_the_text_says_the_same():
 @pytest.mark.parametrize(
     ("options", "method", "queries", "parameters"),
     [
-        (["auc"], "SGDA", ["gradient"], 53),
+        (["auc"], "SGDA", ["share of positives", "gradient"], 53),
         (["dro"], "DoubleSpider", ["dual", "gradient"], 51),
         (["linear"], "GD", ["gradient"], 51),
-        (["worst-group", "--groups", 4], "SGDA", ["gradient"], 51),
+        (["worst-group", "--groups", 4], "SGDA", ["shares of groups", "gradient"], 51),
         (
             ["auc", "--method", "PrivateDiff", "--batch-size", 3000],
             "PrivateDiff",
-            ["ascent", "gradient", "difference"],
+            ["share of positives", "ascent", "gradient", "difference"],
             53,
         ),
     ],
@@ -75,10 +75,9 @@ def test_other_objectives_take_their_own_method(options, method, queries, parame
     content = as_json("--n", 3000, "--epsilon", 2, "--no-table", "--objective", *options)
     assert (content["method"], content["parameters"]) == (method, parameters)
     assert [query["name"] for query in content["schedule"]] == queries
-    # Shares are bought with a twentieth.
-    assert content["training_epsilon"] == pytest.approx(2.0 if options[0] in ("dro", "linear") else 1.9)
+    assert content["bought"] == {name: 0.05 for name in queries if "share" in name}
     if options == ["worst-group", "--groups", 4]:
-        assert content["schedule"][0]["clip"] == "1 in x, 4 in y"
+        assert content["schedule"][1]["clip"] == "1 in x, 4 in y"
 
 
 @pytest.mark.slow

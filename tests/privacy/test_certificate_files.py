@@ -7,9 +7,9 @@ import pytest
 
 import gossamer as gs
 from gossamer.base.leak import Leak
-from gossamer.learn import _buying
 from gossamer.privacy.certificate import certify
 from gossamer.privacy.facts import LossBounds
+from gossamer.privacy.stages import TRAINING, Part, Stages
 
 WHOLE = gs.Budget(1.0, 1e-3)
 PROBLEM = gs.ERM(gs.objectives.logistic, regularizer=gs.L2(0.1))
@@ -17,13 +17,12 @@ PROBLEM = gs.ERM(gs.objectives.logistic, regularizer=gs.L2(0.1))
 
 def everything():
     """Return a certificate that has something in every field, and verifies."""
-    part, rest = _buying.split(WHOLE)
-    bought = certify(gs.plan(gs.methods.GD(steps=1), 64, part), PROBLEM, None, False)
+    method = gs.methods.SGD(steps=50, batch_size=16)
+    stages = Stages((Part("share", gs.methods.GD(steps=1), 0.1), Part(TRAINING, method, 0.9)))
+    planned = dataclasses.replace(gs.plan(stages, 64, WHOLE), method=method)
     bounds = LossBounds(row_norm=2.0, lipschitz=1.0, curvature=0.25)
-    planned = gs.plan(gs.methods.SGD(steps=50, batch_size=16), 64, rest)
-    training = certify(planned, PROBLEM, None, True, ("a public grid",), bounds)
     return dataclasses.replace(
-        _buying.compose(_buying.POSITIVES, bought, training, WHOLE),
+        certify(planned, PROBLEM, None, True, ("a public grid",), bounds, stages.purchases(64)),
         leaks=(Leak("data_norm", "the largest row norm", "argument"), Leak("age", "range", "column")),
         noted=("An old sentence.",),
     )

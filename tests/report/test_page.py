@@ -12,7 +12,6 @@ from testkit.pages import Page, certificate
 
 import gossamer as gs
 from gossamer.base.leak import Leak
-from gossamer.learn import _buying
 from gossamer.privacy import tradeoff
 from gossamer.privacy.facts import Bought
 from gossamer.privacy.sampling import Blocks, Poisson
@@ -187,20 +186,19 @@ def test_many_assumptions_that_are_not_met_are_counted_at_the_top_and_listed_bel
     assert "assumptions NOT MET: 4" in page.pieces
 
 
-@pytest.mark.parametrize("name", [_buying.POSITIVES, _buying.GROUPS])
-def test_what_was_bought_has_its_own_part_of_the_cost_and_sets_what_is_not_free_of_the_records(name):
-    query = Query(name, 1, clip="1", noise_multiplier=500.0)
-    bought = Bought(name, 0.05 * certificate().epsilon, 0.05 * certificate().delta)
-    promised = dataclasses.replace(
-        certificate(), schedule=Schedule((query, *certificate().schedule)), purchases=(bought,)
-    )
+def test_what_was_bought_has_its_part_of_the_cost_and_sets_what_is_not_free_of_the_records():
+    least = min(query.noise_multiplier for query in certificate().schedule)
+    query = Query("share", 1, clip="1", noise_multiplier=least)
+    bought = Bought("share", ("share",), 0.07)
+    schedule = Schedule((query, *certificate().schedule))
+    promised = dataclasses.replace(certificate(), schedule=schedule, purchases=(bought,))
     text = report(promised).text
-    assert "Share of cost\x005\u00a0% of ε and δ\x00100\u00a0%" in text
-    assert f"the private answer “{name}” comes from the records" in text
+    assert "The answer “share” was bought before the training, with 7\u00a0% of the budget" in text
+    assert "the private answer “share” comes from the records" in text
     assert "comes from the records" not in report().text
-    uneven = dataclasses.replace(bought, delta=0.2 * certificate().delta)
-    text = report(dataclasses.replace(promised, purchases=(uneven,))).text
-    assert "Share of cost\x005\u00a0% of ε and 20\u00a0% of δ\x00100\u00a0%" in text
+    text = report(dataclasses.replace(promised, purchases=(dataclasses.replace(bought, after=True),))).text
+    assert "The answer “share” was bought after the training" in text
+    assert "comes from the records" not in text
 
 
 def shares_of(*queries):

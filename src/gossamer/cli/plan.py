@@ -1,5 +1,6 @@
 """`gossamer plan`: what a run would ask, with how much noise, and what it would cost, before any data is read."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from gossamer.engine.forecast import Cell
     from gossamer.methods import Method
     from gossamer.privacy.budget import Budget
+    from gossamer.privacy.facts import Bought
+    from gossamer.privacy.stages import Stages
 
 _SIZES = (0.1, 1.0, 10.0)
 _EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -32,6 +35,8 @@ class _Asked(NamedTuple):
         from gossamer import methods
         from gossamer.base import trees
         from gossamer.engine.solving import check_match
+        from gossamer.engine.stages import joined
+        from gossamer.privacy.stages import TRAINING, Part, Stages
         from gossamer.runs.recipe import Recipe, with_options
 
         name, options = self.training.method, self.training.options()
@@ -39,23 +44,23 @@ class _Asked(NamedTuple):
             known = [method.__name__ for method in methods.ALL]
             if name not in known:
                 raise ValueError(f"method = {name!r} must be one of {', '.join(known)}.")
-            return _Outline(with_options(getattr(methods, name)(), options), self.columns + 1, 1, None)
+            method = with_options(getattr(methods, name)(), options)
+            return _Outline(Stages((Part(TRAINING, method, 1.0),)), method, self.columns + 1, 1)
         task = Recipe(self.objective, name, options).outline(whole, n, self.columns, self.groups)
         blocks = task.problem.blocks(task.init)
         parameters, *dual = map(trees.count, blocks)
         check_match(task.problem, task.method, whole)
-        purchase = None if task.purchase is None else task.purchase.name
-        return _Outline(task.method.sized(task.init), parameters, dual[0] if dual else 1, purchase)
+        return _Outline(joined(task.stages()), task.method.sized(task.init), parameters, dual[0] if dual else 1)
 
 
 class _Outline(NamedTuple):
     """What a run would be."""
 
+    stages: "Stages"
+    """All that is asked; one of them is the training, by the method."""
     method: "Method"
     parameters: int
     dual: int
-    purchase: str | None
-    """What is bought before the training."""
 
 
 def plan(
@@ -88,9 +93,9 @@ def plan(
         if value < least:
             raise ValueError(f"{name} = {value} must be at least {least}.")
     from gossamer.engine import forecast
-    from gossamer.learn._buying import SHARE_OF_BUDGET, split
     from gossamer.objectives import BlackBox
     from gossamer.privacy.budget import Budget
+    from gossamer.privacy.schedule import Query
 
     def whole_of(size: int, epsilon: float) -> Budget:
         return Budget(epsilon, size**-1.1 if promise.delta is None else promise.delta, promise.neighbors.value)
@@ -98,28 +103,31 @@ def plan(
     chosen = objective or (None if training.method else next(iter(OBJECTIVES)))
     asked, whole = _Asked(chosen, training, columns, groups), whole_of(n, promise.epsilon)
     outline = asked.at(n, whole)
-    budget = whole if outline.purchase is None else split(whole)[1]
     with shared.warnings_as_lines():
-        planned, is_bound = forecast.outline(outline.method, n, budget, exact)
+        planned, is_bound = forecast.outline(outline.stages, n, whole, exact)
+    planned = dataclasses.replace(planned, method=outline.method)
+    bought = outline.stages.purchases(n)
+    trained = [query.name for query in outline.method.schedule(n)]
+
+    def ratio(query: Query) -> float | None:
+        trains = query.name in trained
+        return forecast.noise_to_signal(query, n, outline.parameters, outline.dual) if trains else None
+
     queries = [
-        {
-            **plain,
-            "noise_to_signal": forecast.noise_to_signal(query, n, outline.parameters, outline.dual),
-            "evaluations": forecast.evaluations(query, n),
-        }
+        {**plain, "noise_to_signal": ratio(query), "evaluations": forecast.evaluations(query, n)}
         for plain, query in zip(planned.schedule.to_dicts(), planned.schedule, strict=True)
     ]
     cells = []
     if table and whole.is_private:
         cells = forecast.table(
-            lambda size: asked.at(size, whole_of(size, promise.epsilon)).method,
+            lambda size: asked.at(size, whole_of(size, promise.epsilon)).stages,
             sizes=sorted({max(FEWEST_ROWS, round(factor * n)) for factor in _SIZES}),
             epsilons=[factor * promise.epsilon for factor in _EPSILONS],
             delta_of=lambda size: whole_of(size, promise.epsilon).delta,
             neighbors=promise.neighbors.value,
             parameters=outline.parameters,
             dual=outline.dual,
-            part=1.0 if outline.purchase is None else 1 - SHARE_OF_BUDGET,
+            query=trained[0],
         )
     is_black_box = BlackBox in outline.method.problems
     content: dict[str, Any] = {
@@ -129,8 +137,7 @@ def plan(
         "epsilon": number(whole.epsilon),
         "delta": whole.delta,
         "neighbors": whole.neighbors,
-        "training_epsilon": number(budget.epsilon),
-        "training_delta": budget.delta,
+        "bought": {each.name: each.share for each in bought},
         "columns": columns,
         "parameters": outline.parameters,
         "schedule": queries,
@@ -139,17 +146,20 @@ def plan(
         "seconds": None if is_black_box else forecast.seconds(planned.schedule, n, columns),
         "table": [cell._asdict() for cell in cells],
     }
-    lines = [str(planned), *_notes(content, outline.purchase), *_table_lines(content["schedule"][0]["name"], cells)]
+    lines = [str(planned), *_notes(content, bought), *_table_lines(trained[0], cells)]
     shared.say(as_json, content, "\n".join(lines))
 
 
-def _notes(content: dict[str, Any], purchase: str | None) -> list[str]:
+def _notes(content: dict[str, Any], bought: "tuple[Bought, ...]") -> list[str]:
     lines = []
     if content["is_bound"]:
         lines.append("  the noise is a quick upper bound: a run needs less, at best half of it (--exact computes it)")
-    if purchase is not None:
-        lines.append(f"  of ε = {content['epsilon']:g} in all: the rest buys the {purchase} by one more query")
-    lines += [f"  {query['name']}: noise-to-signal {query['noise_to_signal']:.3g}" for query in content["schedule"]]
+    lines += [f"  {100 * each.share:g} % of the budget buys the {each.name}, before the training" for each in bought]
+    lines += [
+        f"  {query['name']}: noise-to-signal {query['noise_to_signal']:.3g}"
+        for query in content["schedule"]
+        if query["noise_to_signal"] is not None
+    ]
     lines[-1] += f"   (√d·σ/(rate·n), d = {content['parameters']} parameters)"
     cost = f"cost: {content['evaluations']:,.0f} gradients of one record expected, a difference counted as two; "
     if content["seconds"] is None:

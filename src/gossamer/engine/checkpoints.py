@@ -14,6 +14,7 @@ it (`Checkpoints.remove`) once the result is stored, and never publish it. The d
 confidential as they are.
 """
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -56,6 +57,10 @@ class Checkpoints:
         if not (isinstance(self.every, int) and self.every >= 1):
             raise ValueError(f"every = {self.every!r} must be a whole number of at least 1: steps between checkpoints.")
 
+    def of_stage(self, place: int) -> "Checkpoints":
+        """Return where a stage of the run saves itself, by its place among the stages."""
+        return dataclasses.replace(self, folder=Path(self.folder, f"stage {place}"))
+
     def begin(self, identity: dict[str, str], run: PyTree) -> PyTree:
         """Return the run to go on with: the one that was saved, else the given one, which is saved first.
 
@@ -89,7 +94,7 @@ class Checkpoints:
     def remember(self, name: str, of: str, make: Callable[[], Any]) -> Any:
         """Return what was remembered under a name, else what `make` returns, and remember it.
 
-        For what a run pays for before its first step, such as a private share of positives: a continued run must not
+        For what a run pays for before its first step, such as a reservation in a budget file: a continued run must not
         pay for it twice.
 
         Args:

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from gossamer.methods.base import Method
 from gossamer.oracle.correlation import answer_noise
 from gossamer.privacy import accounting, saddle_point
 from gossamer.privacy.budget import Budget, Neighbors
-from gossamer.privacy.planning import Plan, plan, warn_if_weak
+from gossamer.privacy.planning import Plan, Scheduled, plan, warn_if_weak
 from gossamer.privacy.schedule import Query, Schedule
 
 # Seconds of a compiled step of private logistic regression on the machine that docs/benchmarks.md is about: for a
@@ -40,12 +39,12 @@ class Cell(NamedTuple):
     n: int
     epsilon: float
     noise_multiplier: float | None
-    """Of the schedule's first query: as calibrated, or, if `is_bound`, an upper bound on that."""
+    """Of the query: as calibrated, or, if `is_bound`, an upper bound on that."""
     noise_to_signal: float | None
     is_bound: bool
 
 
-def outline(method: Method, n: int, budget: Budget, exact: bool = False) -> tuple[Plan, bool]:
+def outline(method: Scheduled, n: int, budget: Budget, exact: bool = False) -> tuple[Plan, bool]:
     """Return a plan in a second or two, and whether its noise is only a bound (`table`) since calibration takes long.
 
     Args:
@@ -96,31 +95,30 @@ def seconds(schedule: Schedule, n: int, columns: int) -> float:
 
 
 def table(
-    method_of: Callable[[int], Method],
+    method_of: Callable[[int], Scheduled],
     sizes: Sequence[int],
     epsilons: Sequence[float],
     delta_of: Callable[[int], float],
     neighbors: Neighbors,
     parameters: int,
     dual: int = 1,
-    part: float = 1.0,
+    query: str | None = None,
 ) -> list[Cell]:
-    """Return the noise of a method's first query for several n and ε, row by row.
+    """Return the noise of a query for several n and ε, row by row; without a name, of a method's first.
 
     Without Poisson samples it is as calibrated. With them calibration takes seconds, and a bound by Rényi divergence
-    takes its place: 7 to 34 % above in trials, up to 1.9 times as much at rates below 1/1000. `part` is
-    what of ε and δ the method gets.
+    takes its place: 7 to 34 % above in trials, up to 1.9 times as much at rates below 1/1000.
     """
 
     def cell(n: int, epsilon: float) -> Cell:
         try:
             schedule = method_of(n).schedule(n)
-            budget = Budget(part * epsilon, part * delta_of(n), neighbors)
+            budget = Budget(epsilon, delta_of(n), neighbors)
             is_bound = _smallest_rate(schedule) < 1.0
             noisy = _bounded(schedule, budget) if is_bound else accounting.calibrate(schedule, budget, n)
         except (ValueError, saddle_point.DidNotConvergeError):  # a sample larger than the table, say
             return Cell(n, epsilon, None, None, False)
-        first = noisy.queries[0]
+        first = noisy.queries[0] if query is None else noisy[query]
         return Cell(n, epsilon, first.noise_multiplier, noise_to_signal(first, n, parameters, dual), is_bound)
 
     return [cell(n, epsilon) for n in sizes for epsilon in epsilons]

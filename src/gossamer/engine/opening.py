@@ -141,7 +141,7 @@ def set_up(
     if n >= 2**31 - 1 and door.needs_order:
         raise ValueError(f"n = {n}: disjoint blocks are numbered by 32 bits, so that n must be below 2^31.")
     lattice = Lattice(arithmetic.lattice_bits(n)) if planned.budget.is_private else None
-    door = dataclasses.replace(door, lattice=lattice)
+    door = dataclasses.replace(door, lattice=lattice, elsewhere=planned.elsewhere)
     if records is not None:
         if records.n != n:
             raise ValueError(f"the plan is for n = {n} records, but the table has {records.n}.")

@@ -1,7 +1,8 @@
 """Shares that a problem needs to be public, bought by one query: of groups, and of positive labels.
 
-They are offered as `gs.objectives.group_shares` and `gs.objectives.positive_share`, beside the problems that they are
-for, and live here because buying is a run of `gs.solve`.
+`share_stage` buys them in the schedule of the training that needs them. In a run of their own they are offered as
+`gs.objectives.group_shares` and `gs.objectives.positive_share`, beside the problems that they are for; they live here
+because buying is a run of `gs.solve`.
 """
 
 import math
@@ -11,12 +12,46 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.base.trees import PyTree
 from gossamer.engine.solving import solve
+from gossamer.engine.stages import Answers, Posed, Stage
 from gossamer.geometry import Simplex
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import Certificate
+
+POSITIVES, GROUPS = "share of positives", "shares of groups"
+"""What estimators buy: names of stages, and of queries on certificates."""
+SHARE_OF_BUDGET = 0.05
+"""What shares cost: of the schedule's cost. The training has 2.6 % more noise for it."""
+
+
+def share_stage(name: str, members: np.ndarray, groups: int) -> Stage:
+    """Return the stage that buys the share of each group; `shares_of` makes shares of its answer.
+
+    One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can be,
+    and so is the noise; what of it points along (1, …, 1) is taken out again, since shares add up to 1.
+
+    Args:
+      name: what to call it.
+      members: the group 0, …, groups − 1 of each record.
+      groups: k, their public number.
+    """
+    once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
+
+    def pose(answers: Answers) -> Posed:
+        return Posed(ERM(_centred), members.astype(np.int32), jnp.zeros(groups), once)
+
+    return Stage(name, once, SHARE_OF_BUDGET, pose)
+
+
+def shares_of(answer: PyTree, n: int) -> tuple[float, ...]:
+    """Return the nearest shares that add up to 1, each at least about that of one record of n."""
+    groups = len(answer)
+    least = 1 / (n + groups)
+    shares = least + Simplex(1 - groups * least).project(1 / groups - least + answer)
+    return tuple(np.asarray(shares, np.float64).tolist())
 
 
 def group_shares(
@@ -25,8 +60,8 @@ def group_shares(
     """Buy the share of each group by one query of its own; return the shares and the certificate of what that cost.
 
     Its cost adds to that of the training that uses the shares: the two certificates compose, and nothing does that for
-    you. (Their (ε, δ) add up; less is proved by composing both schedules in one accountant.) The noisy shares are moved
-    to the nearest ones that add up to 1, each at least about that of one record.
+    you. (Estimators ask for shares in the schedule of the training, which costs less.) The noisy shares are moved to
+    the nearest ones that add up to 1, each at least about that of one record.
 
     Args:
       members: the group 0, …, groups − 1 of each record.
@@ -37,15 +72,9 @@ def group_shares(
     members = np.asarray(members)
     if members.ndim != 1 or not np.isin(members, range(groups)).all():
         raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
-    # One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can
-    # be, and so is the noise; what of it points along (1, …, 1) is taken out again, since shares add up to 1.
-    once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
-    answer = solve(
-        ERM(_centred), members.astype(np.int32), once, budget, init=jnp.zeros(groups), seed=seed, progress=False
-    )
-    least = 1 / (len(members) + groups)
-    shares = least + Simplex(1 - groups * least).project(1 / groups - least + answer.params)
-    return tuple(np.asarray(shares, np.float64).tolist()), answer.certificate
+    asked = share_stage("shares", members, groups).pose({})
+    answer = solve(asked.problem, asked.data, asked.method, budget, init=asked.init, seed=seed, progress=False)
+    return shares_of(answer.params, len(members)), answer.certificate
 
 
 def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:

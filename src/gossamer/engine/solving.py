@@ -5,7 +5,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,7 +28,7 @@ from gossamer.methods.result import Result
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend
-from gossamer.oracle.records import place
+from gossamer.oracle.records import Records, place
 from gossamer.oracle.stored import is_stored
 from gossamer.privacy.budget import Budget, check_budget
 from gossamer.privacy.certificate import Certificate, certify
@@ -84,22 +84,75 @@ def solve(
       1.0
     """
     check_match(problem, method, budget)
-    params, problem, rebuild = split_params(problem, init)
     _check_options(diagnostics, data, mesh, checkpoints)
+    ready = make_ready(problem, data, method, init, mesh)
+    return run_ready(
+        ready,
+        plan(ready.method, ready.records.n, budget),
+        new_key(seed),
+        seed=seed,
+        progress=progress,
+        diagnostics=diagnostics,
+        backend=backend,
+        microbatch=microbatch,
+        checkpoints=checkpoints,
+    )
+
+
+class Ready(NamedTuple):
+    """What is to be solved, checked, with the records in their place."""
+
+    problem: Problem
+    data: PyTree
+    records: Records
+    method: Method
+    params: PyTree
+    """What is trained, where it starts."""
+    rebuild: Callable[[PyTree], PyTree]
+    """The way back from it to the user's pytree."""
+    mesh: Mesh | None
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """The reasons for which parts of the loss are not checked."""
+        return locality.reasons(self.problem.record_loss, self.params, self.records.record)
+
+
+def make_ready(problem: Problem, data: PyTree, method: Method, init: PyTree, mesh: Mesh | None = None) -> Ready:
+    """Check what is to be solved, and put the records in their place. Nothing is asked of them."""
+    params, problem, rebuild = split_params(problem, init)
     records = place(data, mesh)
     problem.check(params, records.record)
-    method = method.sized(params)
-    planned = plan(method, records.n, budget)
-    trusted = locality.reasons(problem.record_loss, params, records.record)
-    certificate = certify(planned, problem, seed, diagnostics, trusted)
+    return Ready(problem, data, records, method.sized(params), params, rebuild, mesh)
+
+
+def run_ready(
+    ready: Ready,
+    planned: Plan,
+    key: jax.Array,
+    *,
+    seed: int | None,
+    progress: bool = False,
+    diagnostics: bool = False,
+    backend: Backend = "auto",
+    microbatch: int | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Result:
+    """Run what is ready by its plan, with this key; a run that was saved goes on with the key that it was begun with.
+
+    The certificate is that of the plan; it says whether the key came from a seed. `gs.solve` says what the other
+    arguments are.
+    """
+    problem, method, mesh = ready.problem, ready.method, ready.mesh
+    certificate = certify(planned, problem, seed, diagnostics, ready.trusted)
     if checkpoints:
-        _check_resumable(problem, params, records.record)
+        _check_resumable(problem, ready.params, ready.records.record)
     run = open_run(
         planned,
         problem,
-        records,
-        init=params,
-        key=new_key(seed),
+        ready.records,
+        init=ready.params,
+        key=key,
         backend=backend,
         microbatch=microbatch,
         mesh=mesh,
@@ -107,13 +160,13 @@ def solve(
     begun = processes.from_first((run.keys, run.start))
     run = dataclasses.replace(run, keys=begun[0])
     if checkpoints:
-        identity = _identity(run, certificate, data)
+        identity = _identity(run, certificate, ready.data)
         begun = processes.from_first(
             processes.all_agree(lambda: checkpoints.begin(identity, begun) if processes.is_first() else begun)
         )
         run = dataclasses.replace(run, keys=begun[0])
     keys, carry = begun
-    watch = Diagnostics(problem, records.data, method) if diagnostics else None
+    watch = Diagnostics(problem, ready.records.data, method) if diagnostics else None
     with (
         processes.watched("Start the run again" + (" with resume=True (--resume)." if checkpoints else ".")),
         Progress(type(method).__name__, method.steps, shown=progress and processes.is_first()) as bar,
@@ -128,7 +181,7 @@ def solve(
             if checkpoints and processes.is_first() and checkpoints.due(done, method.steps):
                 checkpoints.save(identity, (keys, carry))
     return Result(
-        params=rebuild(carry.choice.params),
+        params=ready.rebuild(carry.choice.params),
         certificate=certificate,
         history={name: np.asarray(values) for name, values in carry.history.items()},
         diagnostics=watch.table() if watch else {},

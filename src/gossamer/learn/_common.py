@@ -13,31 +13,44 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from gossamer import geometry, methods
+from gossamer import geometry
 from gossamer.base.exceptions import PrivacyLeakWarning
 from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.checkpoints import Checkpoints
-from gossamer.engine.solving import check_match, solve
-from gossamer.learn import _buying
+from gossamer.engine.solving import check_match
+from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
-from gossamer.privacy.planning import plan
+from gossamer.privacy.stages import TRAINING
 
 
 class Task(NamedTuple):
     """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit.
 
-    With a purchase, problem and method stand in for those that `spend` makes of an answer still to be bought.
+    Where something is missing that must be bought first, problem and method stand in for those that `complete` makes
+    of the answers: of the same shapes, asking the same.
     """
 
     problem: Problem
     data: tuple[np.ndarray, ...]
     init: PyTree
     method: Method
-    purchase: _buying.Purchase | None = None
+    bought: tuple[Stage, ...] = ()
+    """What is asked before the training, in its schedule."""
+    complete: Callable[[Answers], "Task"] | None = None
+    """From those answers to the task."""
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Return what is bought, and the training with the rest of the budget."""
+        rest = 1 - math.fsum(stage.share for stage in self.bought)
+
+        def pose(answers: Answers) -> Posed:
+            return Posed(*(self if self.complete is None else self.complete(answers))[:4])
+
+        return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose))
 
 
 class PrivateEstimator(BaseEstimator):
@@ -75,39 +88,24 @@ class PrivateEstimator(BaseEstimator):
         """Refuse what does not go together, or what no noise can pay for, before anything is spent."""
         n, whole = len(task.data[0]), self.budget(len(task.data[0]))
         check_match(task.problem, task.method, whole)
-        if task.purchase is None:
-            plan(task.method, n, whole)
-        else:
-            purchase, training = _buying.split(whole)
-            plan(methods.GD(steps=1), n, purchase)  # what can be bought is one query of all records
-            plan(task.method, n, training)
+        plan_stages(task.stages(), n, whole)
 
     def spend(self, task: Task, leaks: tuple[Leak, ...] = ()) -> Self:
-        """Buy what a task of `pose` is missing, if anything, solve it with what is left of the budget, and keep that.
+        """Buy what a task of `pose` is missing, if anything, and solve it, within one budget; keep what comes out.
 
         `leaks` go on the certificate.
         """
-        whole = training = self.budget(len(task.data[0]))
-        purchase = task.purchase
-        if purchase is not None:
-            self.rehearse(task)
-            part, training = _buying.split(whole)
-            answer, bought = purchase.buy(part, self._seed(), self.checkpoints)
-            task = purchase.complete(answer)
-        result = solve(
-            task.problem,
-            task.data,
-            task.method,
-            training,
-            init=task.init,
+        self.rehearse(task)
+        n = len(task.data[0])
+        result, _ = solve_stages(
+            task.stages(),
+            n,
+            self.budget(n),
             seed=self._seed(),
             progress=self.progress,
             checkpoints=self.checkpoints,
         )
-        certificate = result.certificate
-        if purchase is not None:
-            certificate = _buying.compose(purchase.name, bought, certificate, whole)
-        self.certificate_ = dataclasses.replace(certificate, leaks=leaks)
+        self.certificate_ = dataclasses.replace(result.certificate, leaks=leaks)
         self.history_ = result.history
         self._keep(result.params)
         return self

@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
 from gossamer.base.trees import PyTree
-from gossamer.engine.checkpoints import digest_records
-from gossamer.engine.shares import positive_share
-from gossamer.learn._buying import POSITIVES, Purchase
+from gossamer.engine.shares import POSITIVES, share_stage, shares_of
+from gossamer.engine.stages import Answers
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
 from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
@@ -111,15 +110,13 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         network = start(self._seed(), rows.shape[1], self.hidden_layer_sizes)  # all scores are ½
         if self.positive_share is not None:
             return self._task_at(self.positive_share, rows, labels, network)
-        purchase = Purchase(
-            POSITIVES,
-            of=lambda: digest_records(labels),
-            ask=lambda budget, seed: positive_share(labels, budget, seed),
-            complete=lambda share: self._task_at(
-                min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), rows, labels, network
-            ),
-        )
-        return self._task_at(0.5, rows, labels, network)._replace(purchase=purchase)
+
+        def complete(answers: Answers) -> Task:
+            _, share = shares_of(answers[POSITIVES], len(labels))
+            return self._task_at(min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), rows, labels, network)
+
+        bought = (share_stage(POSITIVES, labels, 2),)
+        return self._task_at(0.5, rows, labels, network)._replace(bought=bought, complete=complete)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the cross-entropy of the scorer, which training does not see."""

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from gossamer import methods, objectives
 from gossamer.base.trees import PyTree
-from gossamer.engine.checkpoints import digest_records
-from gossamer.engine.shares import group_shares
+from gossamer.engine.shares import GROUPS, share_stage, shares_of
+from gossamer.engine.stages import Answers
 from gossamer.learn import _network
-from gossamer.learn._buying import GROUPS, Purchase
 from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows
 from gossamer.learn._divergences import parse_divergence
 from gossamer.methods.base import Method
@@ -228,13 +227,12 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         k, members = len(self.groups_), data[-1]
         if self.group_shares is not None:
             return self._task_at(_checked(self.group_shares, self.groups_), data, start)
-        purchase = Purchase(
-            GROUPS,
-            of=lambda: f"{k} {digest_records(members)}",
-            ask=lambda budget, seed: group_shares(members, k, budget, seed),
-            complete=lambda shares: self._task_at(shares, data, start),
-        )
-        return self._task_at([1 / k] * k, data, start)._replace(purchase=purchase)
+
+        def complete(answers: Answers) -> Task:
+            return self._task_at(shares_of(answers[GROUPS], len(members)), data, start)
+
+        bought = (share_stage(GROUPS, members, k),)
+        return self._task_at([1 / k] * k, data, start)._replace(bought=bought, complete=complete)
 
     def _task_at(self, shares: Any, data: tuple[np.ndarray, ...], start: Any) -> Task:
         """Return the task for shares of the groups, raised to what noise lets see."""

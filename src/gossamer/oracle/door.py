@@ -65,6 +65,8 @@ class Door:
     """Where the records are, if they stay on disk."""
     lattice: Lattice | None = field(default_factory=lambda: Lattice(LATTICE_BITS))
     """On which sums are exact; None: nothing is promised, and nothing is added to plain sums."""
+    elsewhere: int = 0
+    """How many kinds of query other doors of the same run answer: those of its other stages."""
 
     @property
     def shards(self) -> Shards:
@@ -144,7 +146,8 @@ class Oracle:
         else:
             noise, multiplier = self.correlated_noise(asked, stream, total), multiplier * jnp.float32(scale(stream))
         # All answers of the run, as if each kind of query had as many: what the sampler's error is charged for.
-        numbers = len(self.door.schedule.queries) * query.count * sum(leaf.size for leaf in jax.tree.leaves(total))
+        kinds = len(self.door.schedule.queries) + self.door.elsewhere
+        numbers = kinds * query.count * sum(leaf.size for leaf in jax.tree.leaves(total))
         affordable = lattice.affords(multiplier * max(weights), numbers)
         total = jax.tree.map(lambda leaf: withheld(leaf, ~affordable), total)
         return lattice.released(total, noise, clip, size), memory

@@ -14,6 +14,7 @@ from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.facts import Bought, Covers, LossBounds, Unit
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.schedule import Schedule
+from gossamer.privacy.stages import check_blocks, leading_cost
 
 _ROUNDING = 1e-6
 """How far two computations of the same sum may be apart, relatively."""
@@ -62,7 +63,7 @@ class Certificate:
     schedule: Schedule
     """Every query that could be asked, with its noise multiplier and its clip rule."""
     purchases: tuple[Bought, ...]
-    """Which of the queries were asked before the training, to set it up, and with which part of the budget."""
+    """Which of the queries were asked before the training, to set it up, or after it, and with which share."""
     selection: None
     """How the best of several runs was chosen; None: there was one run."""
     capacities: dict[str, int]
@@ -140,12 +141,10 @@ class Certificate:
         """Say which numbers are not what they come out as."""
         if not epsilon <= self.epsilon * (1 + tolerance):
             yield f"it states ε = {self.epsilon:g}, and what was asked of the data costs ε = {epsilon:.4g}"
-        for bought in self.purchases:
-            cost, _ = self._cost(Schedule((self.schedule[bought.name],)), Budget(bought.epsilon, bought.delta))
-            if not cost <= bought.epsilon * (1 + tolerance):
-                yield f"it states ε = {bought.epsilon:g} for the answer {bought.name!r}, which costs ε = {cost:.4g}"
-        left = self.epsilon - math.fsum(bought.epsilon for bought in self.purchases)
-        if left <= 0 or math.fsum(bought.delta for bought in self.purchases) >= self.delta:
+        yield from self._wrong_shares(tolerance)
+        apart = [bought.apart for bought in self.purchases if bought.apart is not None]
+        left = self.epsilon - math.fsum(epsilon for epsilon, _ in apart)
+        if left <= 0 or math.fsum(delta for _, delta in apart) >= self.delta:
             yield "what was bought before the training leaves nothing of ε or δ for it"
             return
         cut = accounting.truncation(self.schedule, self.n, self.capacities, left)
@@ -154,6 +153,20 @@ class Certificate:
                 f"it states truncation_delta = {self.truncation_delta:.4g}, and cutting samples at its capacities "
                 f"costs {cut:.4g}"
             )
+
+    def _wrong_shares(self, tolerance: float) -> Iterator[str]:
+        """Say which purchases had another part of the cost than they state."""
+        for bought in self.purchases:
+            own = Schedule(tuple(self.schedule[name] for name in bought.queries))
+            if bought.apart is None:
+                share = leading_cost(own) / leading_cost(self.schedule)
+                if not math.isclose(share, bought.share, rel_tol=tolerance):
+                    yield f"it states that {bought.name!r} had {bought.share:.4g} of the cost, and it had {share:.4g}"
+                continue
+            epsilon, delta = bought.apart
+            cost, _ = self._cost(own, Budget(epsilon, delta))
+            if not cost <= epsilon * (1 + tolerance):
+                yield f"it states ε = {epsilon:g} for the answer {bought.name!r}, which costs ε = {cost:.4g}"
 
     def to_json(self) -> str:
         """Return the certificate as JSON; `from_json` reads it back."""
@@ -194,6 +207,7 @@ def certify(
     diagnostics: bool,
     trusted: tuple[str, ...] = (),
     loss_bounds: LossBounds | None = None,
+    purchases: tuple[Bought, ...] = (),
 ) -> Certificate:
     """Write the certificate of a plan: it is known before the first query.
 
@@ -204,6 +218,7 @@ def certify(
       diagnostics: whether non-private values will be looked at.
       trusted: the reasons for which parts of the loss were not checked.
       loss_bounds: what the guarantee of a perturbed minimiser rests on.
+      purchases: which of the queries are not the method's own.
     """
     return Certificate(
         epsilon=float(plan.budget.epsilon),
@@ -213,7 +228,7 @@ def certify(
         unit=Unit("row"),
         covers="reals" if _is_mixed(plan.schedule) else "bits",
         schedule=plan.schedule,
-        purchases=(),
+        purchases=purchases,
         selection=None,
         capacities=dict(plan.capacities),
         truncation_delta=plan.truncation_delta,
@@ -284,9 +299,12 @@ def _check(certificate: Certificate) -> None:
         raise TypeError("trusted, noted, versions, and names and clips of queries must be texts.")
     if not all(type(flag) is bool for query in certificate.schedule for flag in (query.dual, query.acute)):
         raise TypeError("dual and acute must be true or false.")
-    bought = [each.name for each in certificate.purchases]
-    if len(set(bought)) < len(bought) or not {query.name for query in certificate.schedule}.issuperset(bought):
-        raise ValueError("every purchase must be of a query of the schedule, and each of another one.")
+    bought = [name for each in certificate.purchases for name in each.queries]
+    left = [query for query in certificate.schedule if query.name not in bought]
+    if len(set(bought)) < len(bought) or len(bought) + len(left) != len(certificate.schedule.queries):
+        raise ValueError("every purchase must be of queries of the schedule, and each of others.")
+    own = [[certificate.schedule[name] for name in each.queries] for each in certificate.purchases]
+    check_blocks([left, *own])
     for name in ("configuration", "problem"):
         if not _is_shallow(getattr(certificate, name), _DEEPEST):
             raise ValueError(f"{name} is nested more than {_DEEPEST} levels deep.")

@@ -25,7 +25,7 @@ def write(fields: dict[str, Any]) -> str:
         "epsilon": _finite_or_word(fields["epsilon"]),
         "unit": dataclasses.asdict(fields["unit"]),
         "schedule": fields["schedule"].to_dicts(),
-        "purchases": [{**vars(each), "epsilon": _finite_or_word(each.epsilon)} for each in fields["purchases"]],
+        "purchases": [{**vars(each), "apart": _written(each.apart)} for each in fields["purchases"]],
         "leaks": [dataclasses.asdict(leak) for leak in fields["leaks"]],
         "loss_bounds": None if fields["loss_bounds"] is None else dataclasses.asdict(fields["loss_bounds"]),
     }
@@ -54,7 +54,8 @@ def _facts(content: dict[str, Any]) -> dict[str, Any]:
     return {
         "unit": _made(Unit, content["unit"]),
         "purchases": tuple(
-            _made(Bought, {**_object(row), "epsilon": _epsilon(row["epsilon"])}) for row in _list(content["purchases"])
+            _made(Bought, {**_object(row), "queries": tuple(_list(row["queries"])), "apart": _apart(row["apart"])})
+            for row in _list(content["purchases"])
         ),
         "leaks": tuple(_made(Leak, row) for row in _list(content["leaks"])),
         "loss_bounds": None if bounds is None else _made(LossBounds, bounds),
@@ -75,7 +76,7 @@ def _object(row: Any) -> dict[str, Any]:
 
 def _list(rows: Any) -> list[Any]:
     if not isinstance(rows, list):
-        raise TypeError("purchases, leaks, trusted and noted must be lists.")
+        raise TypeError("purchases and their queries, leaks, trusted and noted must be lists.")
     return rows
 
 
@@ -83,6 +84,17 @@ def _epsilon(value: Any) -> float:
     if value != "inf" and not is_number(value):
         raise TypeError('epsilon must be a number, or "inf" where no privacy is promised.')
     return float(value)
+
+
+def _apart(values: Any) -> tuple[float, float] | None:
+    if values is None:
+        return None
+    epsilon, delta = _list(values)
+    return _epsilon(epsilon), delta
+
+
+def _written(apart: tuple[float, float] | None) -> list[Any] | None:
+    return None if apart is None else [_finite_or_word(apart[0]), apart[1]]
 
 
 def _finite_or_word(value: float) -> float | str:

@@ -28,22 +28,29 @@ class Unit:
 
 @dataclass(frozen=True)
 class Bought:
-    """A private answer that was bought before the training, with a part of the budget.
+    """A private answer besides the training, with a share of the budget.
 
     Args:
-      name: the name of its query in the certificate's schedule, which has its noise multiplier.
-      epsilon: the part of ε that was set aside for it.
-      delta: the part of δ.
+      name: what was bought.
+      queries: the names of its queries in the certificate's schedule, which has their noise multipliers.
+      share: the part of Σ c q²/σ² of the schedule; of what Gossamer 0.1 bought, the part of ε and of δ.
+      after: whether it was asked after the training, about its result, and not before, to set it up.
+      apart: ε and δ of a run of its own, which Gossamer 0.1 added to those of the training; None: one schedule.
     """
 
     name: str
-    epsilon: float
-    delta: float
+    queries: tuple[str, ...]
+    share: float
+    after: bool = False
+    apart: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise TypeError("the name of a purchase must be a text.")
-        Budget(self.epsilon, self.delta)
+        if not (self.queries and all(isinstance(text, str) for text in (self.name, *self.queries))):
+            raise TypeError("the name of a purchase and those of its queries must be texts.")
+        if type(self.after) is not bool or not (is_number(self.share) and 0 < self.share < 1):
+            raise ValueError("the share of a purchase must be a number between 0 and 1, and after true or false.")
+        if self.apart is not None:
+            Budget(*self.apart)
 
 
 @dataclass(frozen=True)

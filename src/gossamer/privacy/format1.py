@@ -94,7 +94,8 @@ def translate(content: dict[str, Any]) -> dict[str, Any]:
 def _bought(name: str, content: dict[str, Any]) -> Bought:
     if not is_number(content["delta"]):
         raise TypeError("delta must be a number.")
-    return Bought(name, _SHARE_OF_BUDGET * content["epsilon"], _SHARE_OF_BUDGET * content["delta"])
+    apart = _SHARE_OF_BUDGET * content["epsilon"], _SHARE_OF_BUDGET * content["delta"]
+    return Bought(name, (name,), _SHARE_OF_BUDGET, apart=apart)
 
 
 def _leak(told: str) -> Leak:

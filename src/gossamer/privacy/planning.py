@@ -33,6 +33,8 @@ class Plan:
     """The static size of each sample whose size is random."""
     truncation_delta: float
     """The part of δ that pays for samples that would outgrow it."""
+    elsewhere: int = 0
+    """How many kinds of query the other stages of the same run ask, by plans of their own."""
 
     def noise(self) -> dict[str, np.float32]:
         """Return each query's noise multiplier in float32, rounded up."""

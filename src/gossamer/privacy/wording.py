@@ -110,4 +110,6 @@ def _loss_bounds(bounds: LossBounds) -> tuple[str, str]:
 
 def _bought(bought: Bought, is_private: bool) -> str:
     kind, worth = ("private", "its cost is part of this guarantee") if is_private else ("exact", "it is NOT private")
+    if bought.after:
+        return f"Besides the model there is the {kind} answer {bought.name!r}: {worth}."
     return f"The loss and the method also depend on the {kind} answer {bought.name!r}: {worth}."

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gossamer.privacy.certificate import Certificate
-from gossamer.privacy.facts import Bought
-from gossamer.privacy.schedule import Query, Schedule
+from gossamer.privacy.schedule import Query
 from gossamer.report.figures import Axis, Line, chart, tame
 from gossamer.report.markup import Markup, element, number, percent
 from gossamer.report.parts import paragraphs, remark, section, table
@@ -53,8 +52,8 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
         ),
         *(
             remark(
-                f"The answer “{bought.name}” was bought before the training, with {_part(bought, certificate)}. The "
-                "other queries share what was left."
+                f"The answer “{bought.name}” was bought {'after' if bought.after else 'before'} the training, with "
+                f"{percent(bought.share, 0)} of the budget."
             )
             for bought in certificate.purchases
             if not exact
@@ -62,29 +61,22 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
     )
 
 
-def _part(bought: Bought, certificate: Certificate) -> str:
-    """Return which part of the budget a purchase had."""
-    shares = [percent(bought.epsilon / certificate.epsilon, 0), percent(bought.delta / certificate.delta, 0)]
-    return f"{shares[0]} of ε and δ" if shares[0] == shares[1] else f"{shares[0]} of ε and {shares[1]} of δ"
-
-
 def _shares(certificate: Certificate) -> dict[str, str]:
     """Return each query's part of Σ c q²/σ²; of disjoint blocks, which cost one Gaussian, the least noisy pays.
 
-    What was bought apart has its own part of the budget. Without noise there are no shares.
+    Without noise there are no shares.
     """
-    schedule, bought = certificate.schedule, {each.name: each for each in certificate.purchases}
+    schedule = certificate.schedule
     if not all(query.noise_multiplier for query in schedule):
         return {}
-    paid = Schedule(tuple(query for query in schedule if query.name not in bought))
-    met = {query.name: query.cost(certificate.neighbors) for query in paid.at_worst()}
+    met = {query.name: query.cost(certificate.neighbors) for query in schedule.at_worst()}
     least = min((cost.noise_multiplier for cost in met.values()), default=1.0)
-    costs = {query.name: 0.0 for query in paid} | {
+    costs = {query.name: 0.0 for query in schedule} | {
         name: cost.count * cost.rate**2 * (least / cost.noise_multiplier) ** 2 for name, cost in met.items()
     }
     total = math.fsum(costs.values())
     shares = {name: cost / total for name, cost in costs.items()} if total else {}
-    return {name: _part(each, certificate) for name, each in bought.items()} | {
+    return {
         name: f"below {percent(0.01, 0)}" if 0 < share < 0.005 else percent(share, 0) for name, share in shares.items()
     }
 

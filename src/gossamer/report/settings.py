@@ -46,6 +46,7 @@ def _origin(certificate: Certificate, judgement: Judgement) -> list[str]:
             f"One exception: the {kind} answer “{bought.name}” comes from the records. It set numbers in the loss, and "
             f"whatever of the method was left open. {worth}"
             for bought in certificate.purchases
+            if not bought.after
         ),
     ]
 

@@ -5,6 +5,7 @@ They are made again from the certificate and the pipeline, on a table that is dr
 records where that is faster; samples keep their rates, and so noise keeps its size.
 """
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import audit, methods
-from gossamer.learn._buying import training_budget
 from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.privacy import accounting
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.schedule import Schedule
 from gossamer.runs.fitting import records_of
 from gossamer.runs.folder import Run
 from gossamer.runs.synthetic import synthetic_table
@@ -87,6 +90,21 @@ def attack_members(
         confidence=lambda params, record: jnp.exp(-loss(params, record)),
         seed=seed,
     )
+
+
+def training_budget(certificate: "Certificate") -> Budget:
+    """Return a budget with which the training alone would have the noise that it has on a certificate."""
+    whole = Budget(certificate.epsilon, certificate.delta, certificate.neighbors)
+    if not (certificate.purchases and certificate.is_private):
+        return whole
+    apart = [bought.apart for bought in certificate.purchases if bought.apart is not None]
+    if apart:
+        left = [whole.epsilon - sum(epsilon for epsilon, _ in apart), whole.delta - sum(delta for _, delta in apart)]
+        return dataclasses.replace(whole, epsilon=left[0], delta=left[1])
+    bought = {name for each in certificate.purchases for name in each.queries}
+    own = Schedule(tuple(query for query in certificate.schedule if query.name not in bought))
+    noisy = whole.delta * (1 - accounting.TRUNCATION_SHARE)
+    return dataclasses.replace(whole, epsilon=accounting.pld_epsilon(own, noisy, whole.neighbors))
 
 
 def _method(certificate: "Certificate", n: int) -> methods.Method:

@@ -1,0 +1,151 @@
+"""Stages of one run: private answers that set up a training, the training, and answers about its result.
+
+`gossamer.privacy.stages` makes one schedule of them, and has the proof. Here they run, one after the other: each poses
+its own problem from the answers of the earlier ones, by the method that was planned, and with a key of its own. There
+is one certificate. A run that was killed goes on in the stage where it was: every stage saves itself before its first
+query, so that no answer is bought twice.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from gossamer.base.entropy import new_key
+from gossamer.base.exceptions import OverspentError
+from gossamer.base.trees import PyTree
+from gossamer.engine.checkpoints import Checkpoints
+from gossamer.engine.solving import check_match, make_ready, run_ready
+from gossamer.methods.base import Method
+from gossamer.methods.result import Result
+from gossamer.objectives.problem import Problem
+from gossamer.oracle.clipping import Backend
+from gossamer.privacy.budget import Budget
+from gossamer.privacy.certificate import certify
+from gossamer.privacy.planning import Plan, plan
+from gossamer.privacy.schedule import Schedule
+from gossamer.privacy.stages import TRAINING, Part, Stages
+
+Answers = Mapping[str, PyTree]
+"""What the earlier stages found, by their names: private, and so public."""
+
+
+class Posed(NamedTuple):
+    """What a stage solves. Row i of the data is a function of record i and of earlier answers alone."""
+
+    problem: Problem
+    data: PyTree
+    init: PyTree
+    method: Method
+    """The planned one; its thresholds, and all else that changes nothing about what is asked, may follow answers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of a run.
+
+    Args:
+      name: what it finds; the training is called `TRAINING`.
+      method: declares what will be asked; fixed before the first stage begins.
+      share: of the budget: the stage's part of Σ c q²/σ².
+      pose: `pose(answers)` → what is solved, from the answers of earlier stages by their names.
+    """
+
+    name: str
+    method: Method
+    share: float
+    pose: Callable[[Answers], Posed]
+
+
+class Outcome(NamedTuple):
+    """What a run in stages returns."""
+
+    result: Result
+    """Of the training; its certificate is about all stages."""
+    answers: Answers
+    """What every stage found."""
+
+
+def plan_stages(stages: Sequence[Stage], n: int, budget: Budget) -> Plan:
+    """Return the one plan of all stages on n records, before any data is read."""
+    return plan(joined(stages), n, budget)
+
+
+def solve_stages(
+    stages: Sequence[Stage],
+    n: int,
+    budget: Budget,
+    *,
+    seed: int | None = None,
+    progress: bool = True,
+    backend: Backend = "auto",
+    microbatch: int | None = None,
+    checkpoints: Checkpoints | None = None,
+    mesh: Mesh | None = None,
+) -> Outcome:
+    """Run stages on the same n records within one budget. `gs.solve` says what the other arguments are."""
+    costs = joined(stages)
+    planned = plan(costs, n, budget)
+    key = new_key(seed)
+    keys = jax.random.split(key, len(stages)) if len(stages) > 1 else [key]
+    answers: dict[str, PyTree] = {}
+    posed: dict[str, Posed] = {}
+    trusted: tuple[str, ...] = ()
+    for place, stage in enumerate(stages):
+        posed[stage.name] = now = stage.pose(dict(answers))
+        check_match(now.problem, now.method, budget)
+        ready = make_ready(now.problem, now.data, now.method, now.init, mesh)
+        part = dataclasses.replace(costs.part(planned, stage.name), method=ready.method)
+        _check_planned(stage, ready.method, n)
+        result = run_ready(
+            ready,
+            part,
+            keys[place],
+            seed=seed,
+            progress=progress and stage.name == TRAINING,
+            backend=backend,
+            microbatch=microbatch,
+            checkpoints=checkpoints.of_stage(place) if checkpoints and len(stages) > 1 else checkpoints,
+        )
+        answers[stage.name] = result.params
+        trusted += tuple(why for why in ready.trusted if why not in trusted)
+        if stage.name == TRAINING:
+            trained, training = result, ready
+    asked = joined([dataclasses.replace(stage, method=posed[stage.name].method) for stage in stages])
+    certificate = certify(
+        dataclasses.replace(planned, method=training.method, schedule=_reworded(planned.schedule, asked.schedule(n))),
+        training.problem,
+        seed,
+        diagnostics=False,
+        trusted=trusted,
+        purchases=costs.purchases(n),
+    )
+    return Outcome(dataclasses.replace(trained, certificate=certificate), answers)
+
+
+def joined(stages: Sequence[Stage]) -> Stages:
+    """Return the stages as far as their cost goes."""
+    return Stages(tuple(Part(stage.name, stage.method, stage.share) for stage in stages))
+
+
+def _check_planned(stage: Stage, method: Method, n: int) -> None:
+    """Refuse a method that would ask something else than was planned; its thresholds may follow earlier answers."""
+    if _wordless(method.schedule(n)) != _wordless(stage.method.schedule(n)):
+        raise OverspentError(
+            f"stage {stage.name!r} was planned with {stage.method!r} and posed {method!r}, which asks something else. "
+            "What is asked, of which samples, how often and with which noise must be fixed before the first stage."
+        )
+
+
+def _wordless(schedule: Schedule) -> Schedule:
+    return Schedule(tuple(dataclasses.replace(query, clip="") for query in schedule))
+
+
+def _reworded(planned: Schedule, asked: Schedule) -> Schedule:
+    """Return the planned schedule with the thresholds as the methods that ran describe them."""
+    return Schedule(
+        tuple(dataclasses.replace(query, clip=said.clip) for query, said in zip(planned, asked, strict=True))
+    )
