@@ -8,7 +8,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gossamer as gs
 from gossamer.learn import PrivateLinearRegression
-from gossamer.learn.linear import default_method
 
 
 @pytest.mark.deep
@@ -115,13 +114,12 @@ def test_the_largest_target_leaks_when_it_is_read():
     np.testing.assert_array_equal(fitted.coef_, model(target_bound=bound).fit(X, y).coef_)
 
 
-@pytest.mark.slow
 def test_the_default_method_depends_on_public_numbers_alone():
-    """Two tables of one shape get one configuration; n and ε change the clip, and it stops at 1/2."""
+    """Two tables of one shape get one configuration; n, ε and the relation change the number of steps."""
     X, y = table(100)
-    configurations = [model().fit(*data).certificate_.configuration for data in ((X, y), (X**3, -y))]
-    assert configurations[0] == configurations[1]
-    assert default_method(1000, 4, 1.0).clip == pytest.approx(0.25)
-    assert default_method(1000, 4, 0.1).clip == pytest.approx(0.025)
-    assert default_method(1000, 4, np.inf).clip == 0.5
-    assert default_method(1000, 4, 1.0, intercept=False).learning_rate == 2 * default_method(1000, 4, 1.0).learning_rate
+    assert model().pose(X, y).method == model().pose(X**3, -y).method
+    steps = [
+        model(epsilon=e, neighbors=n).pose(X, y).method.steps for e in (1.0, 4.0) for n in ("replace_one", "add_remove")
+    ]
+    assert steps == sorted(steps)
+    assert steps[0] < steps[-1] < model(epsilon=np.inf).pose(X, y).method.steps

@@ -5,6 +5,7 @@ neighbouring table is given by a `row` and the `record` that takes its place; `r
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -179,12 +180,16 @@ def sensitivity(
     """Measure, along a run, how far each query's clipped sum moves when one record is replaced or removed.
 
     Both sums are taken before noise and on the same sample; they may differ by two thresholds when a record is
-    replaced and by one when it is removed. The record may hold anything: NaN, infinities, 1e30.
+    replaced and by one when it is removed. The record may hold anything: NaN, infinities, 1e30. A query that is acute
+    is charged for √2 thresholds when a record is replaced: what it moves by is then counted √2 times.
     """
     attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
     present = jnp.arange(attack.setup.door.n) != (row if record is None else -1)
     distances = _worst(attack, inputs, data, _replaced(data, row, record), present)
-    return Sensitivity({name: float(d) for name, d in distances.items()}, 1.0 if record is None else 2.0)
+    schedule = attack.setup.door.schedule
+    counted = {name: math.sqrt(2) if schedule[name].acute and record is not None else 1.0 for name in distances}
+    worst = {name: counted[name] * float(distance) for name, distance in distances.items()}
+    return Sensitivity(worst, 1.0 if record is None else 2.0)
 
 
 @functools.partial(jax.jit, static_argnames=("attack",))

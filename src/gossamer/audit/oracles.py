@@ -19,11 +19,19 @@ from gossamer.oracle.sampling import Sample
 from gossamer.privacy.schedule import Query
 
 
-class Recording:
-    """Answers as the inner oracle does, and writes every answer on a tape, its memory."""
+class Around:
+    """Stands in for an oracle, and tells what is public about it."""
 
     def __init__(self, inner: Oracle):
         self.inner, self.door = inner, inner.door
+
+    def noise_multiplier(self, query: Query) -> jax.Array:
+        """Return the inner oracle's noise."""
+        return self.inner.noise_multiplier(query)
+
+
+class Recording(Around):
+    """Answers as the inner oracle does, and writes every answer on a tape, its memory."""
 
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer and record."""
@@ -33,11 +41,8 @@ class Recording:
         return answer, {**memory, name: tape}
 
 
-class Replaying:
+class Replaying(Around):
     """Answers from a tape. The records of the inner oracle are there, but an honest method cannot reach them."""
-
-    def __init__(self, inner: Oracle):
-        self.inner, self.door = inner, inner.door
 
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Read the answer from the tape."""
@@ -73,7 +78,7 @@ class Comparing(Replaying):
         return answer, (tape, {**worst, query.name: jnp.maximum(worst[query.name], apart)})
 
 
-class Scoring:
+class Scoring(Around):
     """Answers as the inner oracle does, and adds up the log-likelihood ratio of the answers; memory: that sum.
 
     This is the strongest attacker that the definition allows for: it knows every other record, the sample but for
@@ -85,7 +90,7 @@ class Scoring:
     """
 
     def __init__(self, inner: Oracle, row: int, first: PyTree, second: PyTree | None):
-        self.inner, self.door = inner, inner.door
+        super().__init__(inner)
         self._row, self._first, self._second = row, first, second
 
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:

@@ -137,7 +137,9 @@ def _bounded(schedule: Schedule, budget: Budget) -> Schedule:
         return schedule.with_noise(tuple(math.exp(log_scale) * ratios))
 
     def excess(log_scale: float) -> float:
-        reached = saddle_point.renyi_delta(accounting.costs_of(noisy(log_scale)), budget.epsilon, budget.neighbors)
+        reached = saddle_point.renyi_delta(
+            accounting.costs_of(noisy(log_scale), budget.neighbors), budget.epsilon, budget.neighbors
+        )
         return math.log(max(reached, 1e-300)) - math.log(budget.delta * (1 - accounting.TRUNCATION_SHARE))
 
     low = high = -math.log(min(ratios))

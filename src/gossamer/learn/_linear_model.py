@@ -28,19 +28,23 @@ class PrivateLinearModel(PrivateEstimator):
         rows: np.ndarray,
         targets: np.ndarray,
         outputs: tuple[int, ...],
-        default: Callable[[Budget], Method],
     ) -> Task:
         """Return the task of weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
         if isinstance(self.method, methods.AccMD):
             raise ValueError(
-                f"method = {self.method!r} works within a constraint, and {type(self).__name__} has none. Use GD, SGD, "
-                "SVRG, SVRGpp or Spider, or call gs.solve with gs.ERM(loss, constraint=gs.L1Ball(radius))."
+                f"method = {self.method!r} works within a constraint, and {type(self).__name__} has none. Use "
+                "Whitened, GD, SGD, SVRG, SVRGpp or Spider, or call gs.solve with gs.ERM(loss, "
+                "constraint=gs.L1Ball(radius))."
             )
         init: dict[str, Any] = {"weights": jnp.zeros((rows.shape[1], *outputs))}
         if self.fit_intercept:
             init["intercept"] = jnp.zeros(outputs)
         regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
-        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, default)
+
+        def suited(budget: Budget) -> Method:
+            return methods.Whitened.suited(loss, len(rows), *init["weights"].shape, budget=budget)
+
+        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, suited)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the loss that is minimised."""

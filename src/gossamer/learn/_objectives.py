@@ -104,7 +104,7 @@ def _table(records: Iterable[Objective]) -> dict[str, Objective]:
     return {record.name: record for record in records}
 
 
-_ERM = ("GD", "SGD", "SVRG", "SVRGpp", "Spider", "StoSpider", "AdaSpider")
+_ERM = ("Whitened", "GD", "SGD", "SVRG", "SVRGpp", "Spider", "StoSpider", "AdaSpider")
 _MINIMAX = ("SGDA", "PrivateDiff", "RGDA")
 
 OBJECTIVES = _table(

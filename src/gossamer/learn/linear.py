@@ -1,16 +1,14 @@
 """Private linear regression as a scikit-learn estimator."""
 
-import math
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gossamer import methods, objectives
+from gossamer import objectives
 from gossamer.learn._common import Task, public_bound, scale_rows
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
-from gossamer.methods.base import Method
 
 
 class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator):
@@ -18,8 +16,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     Rows are divided by R = data_norm and targets by B = target_bound, so that settings need no knowledge of the data.
     It minimises ½·mean((xᵀw/R + b − y/B)²) + l1·‖w‖₁ + (l2/2)·‖w‖². In the units of the table that is scikit-learn's
-    Lasso(alpha=l1·R·B), Ridge(alpha=n·l2·R²) or ElasticNet. Records whose error exceeds about the method's `clip`
-    pull no harder than that, as in Huber's regression.
+    Lasso(alpha=l1·R·B), Ridge(alpha=n·l2·R²) or ElasticNet. Records whose error exceeds about the method's
+    threshold pull no harder than that, as in Huber's regression.
 
     Args:
       epsilon: ε of the guarantee.
@@ -31,8 +29,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       l1: strength of the penalty l1·‖w‖₁ on the coefficients of the scaled problem; the intercept is free.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
-      method: how to train, such as `gs.methods.SVRG(...)`; None takes gradient descent with settings that suit
-        scaled rows and targets; a function is given that and returns what to take.
+      method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
+        the table's size and the budget; a function is given that and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -98,14 +96,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         return self._pose(rows, np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32))
 
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0) -> Task:
-        n, d = rows.shape
-        return self._linear_task(
-            objectives.squared,
-            rows,
-            targets,
-            outputs=(),
-            default=lambda budget: default_method(n, d, budget.epsilon, self.fit_intercept),
-        )
+        return self._linear_task(objectives.squared, rows, targets, outputs=())
 
     def _keep(self, params: Any) -> None:
         weights, intercept = coefficients(params)
@@ -117,14 +108,3 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
-
-
-def default_method(n: int, d: int, epsilon: float, intercept: bool = True) -> Method:
-    """Return the training method for rows of norm at most 1 and targets in [−1, 1]: η = 1/L, and a public clip.
-
-    The noise that the weights gather over the run is proportional to clip·√d/(nε); what clipping takes instead, far
-    travel and the pull of large errors, wants a large clip. So clip is as large as keeps that noise at one size
-    whatever n, d and ε, all of them public, and stops at 1/2, beyond which few errors are clipped.
-    """
-    clip = min(0.5, n * epsilon / (2000 * math.sqrt(d)))
-    return methods.GD(steps=400, learning_rate=1 / objectives.squared.smoothness_constant(1.0, intercept), clip=clip)

@@ -7,10 +7,9 @@ from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gossamer import methods, objectives
+from gossamer import objectives
 from gossamer.learn._common import Task, encode_labels, scale_rows
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
-from gossamer.methods.base import Method
 
 
 class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimator):
@@ -26,8 +25,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         it is the elastic net.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
-      method: how to train, such as `gs.methods.SVRG(...)`; None takes gradient descent with settings that suit
-        scaled rows; a function is given that and returns what to take.
+      method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
+        the table's size and the budget; a function is given that and returns what to take.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -98,7 +97,6 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             rows,
             targets.astype(np.float32 if binary else np.int32, copy=False),
             outputs=() if binary else (classes,),
-            default=lambda budget: default_method(len(rows)),
         )
 
     def _keep(self, params: Any) -> None:
@@ -126,11 +124,3 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
-
-
-def default_method(n: int) -> Method:
-    """Return the training method for rows of norm at most 1: every step asks all records.
-
-    With two classes L is at most 1/2 there, so η = 2 is 1/L. Momentum makes up for few steps: each costs noise.
-    """
-    return methods.SGD(steps=100, learning_rate=2.0, clip=0.5, batch_size=n, momentum=0.9)

@@ -16,9 +16,10 @@ from gossamer.methods.spider import Spider
 from gossamer.methods.sto_spider import AdaSpider, StoSpider
 from gossamer.methods.svrg import SVRG
 from gossamer.methods.svrgpp import SVRGpp
+from gossamer.methods.whitened import Whitened
 
 ALL: tuple[type[Method], ...] = (
-    *(GD, SGD, SVRG, SVRGpp, AccMD, Spider, StoSpider, AdaSpider),
+    *(GD, SGD, SVRG, SVRGpp, AccMD, Spider, StoSpider, AdaSpider, Whitened),
     *(SGDA, PrivateDiff, RGDA),
     *(DoubleSpider, RecursiveSpider),
     O2NC,
@@ -42,6 +43,7 @@ __all__ = [
     "SVRGpp",
     "Spider",
     "StoSpider",
+    "Whitened",
     "declare",
     "fields",
     "objective_perturbation",

@@ -161,6 +161,11 @@ def _risk_of(problem: Any, row_norm: float, intercept: bool) -> tuple[LinearLoss
             "methods perturb the minimiser of a linear model's risk. Iterative ones, as gs.methods.GD, take any loss."
         )
     loss, ridge = problem.loss, problem.regularizer
+    if loss.row is not None:
+        raise ValueError(
+            "the loss is linear in a function of the records' x (row is not None), and row_norm bounds x alone. Pass "
+            "the rows themselves as the records."
+        )
     if loss.lipschitz is None:
         raise ValueError(
             "the loss has lipschitz = None: with an unbounded derivative one record could move the minimiser anywhere. "

@@ -2,6 +2,18 @@
 
 from gossamer.oracle.ask import Ask, Ledger
 from gossamer.oracle.door import Door, Oracle, Secrets
-from gossamer.oracle.queries import Difference, Gradient, Joint, Value
+from gossamer.oracle.queries import Difference, Gradient, Joint, Nonnegative, SecondMoments, Value
 
-__all__ = ["Ask", "Difference", "Door", "Gradient", "Joint", "Ledger", "Oracle", "Secrets", "Value"]
+__all__ = [
+    "Ask",
+    "Difference",
+    "Door",
+    "Gradient",
+    "Joint",
+    "Ledger",
+    "Nonnegative",
+    "Oracle",
+    "SecondMoments",
+    "Secrets",
+    "Value",
+]

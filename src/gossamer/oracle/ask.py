@@ -11,9 +11,11 @@ from jax.extend.core import get_opaque_trace_state
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import Clip
 from gossamer.oracle.door import Count, Oracle, Question
+from gossamer.oracle.queries import ACUTE
 from gossamer.privacy.schedule import Schedule
 
 _LARGEST_CLIP = 1e30
+_NAMES = " or ".join(kind.__name__ for kind in ACUTE)
 
 
 class Ledger(NamedTuple):
@@ -52,7 +54,8 @@ class Ask:
 
         Args:
           name: a query of the schedule.
-          h: a function of one record; `Gradient`, `Difference`, `Value` or `Joint`, or any function.
+          h: a function of one record; `Gradient`, `Difference`, `Value` or `Joint`, or any function. A query that was
+            scheduled as acute takes a `SecondMoments` or a `Nonnegative`, and nothing else.
           clip: its threshold, public and possibly traced; or a tuple, one for each block of a tuple-valued h.
           weights: the relative noise w_j of each block, Σ 1/w_j² ≤ 1; equal by default.
         """
@@ -62,6 +65,12 @@ class Ask:
                 "ask.loop instead of jax.lax.cond, jax.lax.scan or jax.vmap, and the `ask` that they hand over."
             )
         query = self._oracle.door.schedule[name]
+        # Fail closed: less is charged for replacing a record only where the angle is certain.
+        if query.acute and (type(h) not in ACUTE or isinstance(clip, tuple)):
+            raise TypeError(
+                f"ask({name!r}, ...): the query was scheduled as acute, so it answers {_NAMES} with one threshold, "
+                f"not {type(h).__name__}: its vectors may be opposite, and cost more. Schedule it without acute."
+            )
         index = self.ledger.counts[name]
         asked = Question(query, index, h, jax.tree.map(_valid_threshold, clip), _block_weights(clip, weights))
         answer, memory = self._oracle.answer(asked, self.ledger.memory)
@@ -69,6 +78,11 @@ class Ask:
         answer = jax.tree.map(lambda leaf: jnp.where(index < query.count, leaf, jnp.nan), answer)
         self.ledger = Ledger({**self.ledger.counts, name: index + 1}, memory)
         return answer
+
+    def deviation(self, name: str) -> jax.Array:
+        """Return the standard deviation of a query's answers, in thresholds: public, as everything scheduled is."""
+        query = self._oracle.door.schedule[name]
+        return self._oracle.noise_multiplier(query) / jnp.float32(query.sampling.size(self._oracle.door.n))
 
     def cond(self, predicate: jax.Array, if_true: Callable, if_false: Callable, *operands: PyTree) -> PyTree:
         """Like `jax.lax.cond`; each function takes an `ask` first."""

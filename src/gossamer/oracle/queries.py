@@ -1,4 +1,4 @@
-"""What a query asks of one record: a value, a gradient, a difference of gradients, or several at once.
+"""What a query asks of one record: a value, a gradient, a difference of gradients, second moments, several at once.
 
 Each is a function of ONE record. Its other inputs (parameters, thresholds) must be public already: earlier
 answers, what was computed from them, constants. The named kinds exist so that a clipping backend can see the
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from gossamer.base.trees import PyTree
 
@@ -64,3 +66,67 @@ class Joint:
     def __call__(self, record: PyTree) -> PyTree:
         """Return h of one record."""
         return tuple(part(record) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """h(z) = x̂x̂ᵀ with x̂ = x/‖x‖ and x = row(z): the upper triangle as a vector (`triangle`), of norm 1.
+
+    Entries off the diagonal are multiplied by √2, so that the vector's inner products and norms are those of the
+    matrix. Those of two records are (x̂ᵀẑ)² ≥ 0: no two are at an obtuse angle. A row of zeros gives 0.
+
+    Args:
+      row: a record's vector x.
+      diagonal: whether to ask for the squares x̂_j² alone, which have norm 1 at most and are never negative.
+    """
+
+    row: Callable[[PyTree], jax.Array]
+    diagonal: bool = False
+
+    def __call__(self, record: PyTree) -> jax.Array:
+        """Return h of one record."""
+        unit = unit_rows(self.row(record).astype(jnp.float32)[None])[0]
+        return unit * unit if self.diagonal else triangle(weighted(jnp.outer(unit, unit)))
+
+
+@dataclass(frozen=True)
+class Nonnegative:
+    """h(z) = max(function(z), 0), entry by entry: counts and shares. No two such vectors are at an obtuse angle."""
+
+    function: Callable[[PyTree], PyTree]
+
+    def __call__(self, record: PyTree) -> PyTree:
+        """Return h of one record."""
+        return jax.tree.map(lambda leaf: jnp.maximum(leaf, 0), self.function(record))
+
+
+ACUTE = (SecondMoments, Nonnegative)
+"""The kinds whose vectors are at angles of at most 90 degrees whatever the records are: what `acute` queries answer.
+
+Clipping multiplies a vector by a number of at least 0, which leaves angles as they are.
+"""
+
+
+def unit_rows(rows: jax.Array) -> jax.Array:
+    """Return rows divided by their lengths, up to rounding; a row of zeros stays, one that is not finite is NaN."""
+    largest = jnp.max(jnp.abs(rows), axis=-1, keepdims=True)
+    rows = rows / jnp.where(largest > 0, largest, 1.0)  # or squares of long and short rows would not be numbers
+    length = jnp.sqrt(jnp.sum(rows * rows, axis=-1, keepdims=True))
+    return rows / jnp.where(length > 0, length, 1.0)
+
+
+def weighted(square: jax.Array) -> jax.Array:
+    """Return a square matrix with √2 times what is above its diagonal, and 0 below."""
+    return square * np.asarray(np.sqrt(2.0) * np.triu(np.ones(square.shape), 1) + np.eye(len(square)), square.dtype)
+
+
+def triangle(square: jax.Array) -> jax.Array:
+    """Return the upper triangle of a square matrix as a vector, row by row."""
+    return square[np.triu_indices(len(square))]
+
+
+def symmetric(moments: jax.Array, size: int) -> jax.Array:
+    """Return the symmetric matrix that an answer about `SecondMoments` stands for."""
+    upper = jnp.zeros((size, size), moments.dtype).at[np.triu_indices(size)].set(moments)
+    above = jnp.triu(upper, 1) / np.float32(np.sqrt(2.0))
+    return above + above.T + jnp.diag(jnp.diag(upper))

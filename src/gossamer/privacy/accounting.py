@@ -29,12 +29,12 @@ _LARGEST_VARIANCE = 1e5
 _INFLATIONS = tuple(1.0 + 1e-4 * 2**k for k in range(9))
 
 
-def costs_of(schedule: Schedule) -> list[Cost]:
+def costs_of(schedule: Schedule, neighbors: Neighbors | None = None) -> list[Cost]:
     """Return what a calibrated schedule costs; what asks all records costs one Gaussian.
 
     Gaussian queries of all records with multipliers σ_j are together as telling as one of multiplier (Σ 1/σ_j²)^(−1/2).
     """
-    costs = [query.cost() for query in schedule.at_worst()]
+    costs = [query.cost(neighbors) for query in schedule.at_worst()]
     sampled = [cost for cost in costs if cost.rate < 1.0]
     whole = [cost.noise_multiplier / math.sqrt(cost.count) for cost in costs if cost.rate == 1.0]
     return sampled + ([Cost(1.0, _together(whole), 1)] if whole else [])
@@ -64,12 +64,12 @@ def _leading_variance(costs: list[Cost], neighbors: Neighbors) -> float:
 
 def pld_deltas(schedule: Schedule, epsilons: np.ndarray, neighbors: Neighbors) -> np.ndarray:
     """Return an upper bound on δ(ε) of a schedule's noise for each ε."""
-    return np.asarray(pld.compose(costs_of(schedule), neighbors).get_delta_for_epsilon(epsilons))
+    return np.asarray(pld.compose(costs_of(schedule, neighbors), neighbors).get_delta_for_epsilon(epsilons))
 
 
 def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float:
     """Return an upper bound on ε at δ (0 < δ < 1) for a calibrated schedule, by PLD."""
-    costs = costs_of(schedule)
+    costs = costs_of(schedule, neighbors)
     if is_hopeless(costs, neighbors):
         return math.inf
     extra = schedule.surcharge(neighbors)
@@ -102,7 +102,7 @@ def calibrate(schedule: Schedule, budget: Budget, n: int) -> Schedule:
     ratios = np.array(schedule.ratios())
 
     def costs_at(scale: float) -> list[Cost]:
-        return costs_of(schedule.with_noise(tuple(scale * ratios)))
+        return costs_of(schedule.with_noise(tuple(scale * ratios)), budget.neighbors)
 
     cause = None
     try:

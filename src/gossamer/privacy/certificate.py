@@ -128,7 +128,7 @@ class Certificate:
         delta = budget.delta - accounting.truncation(schedule, self.n, self.capacities, budget.epsilon)
         if delta <= 0:
             return math.inf, "none: truncated samples alone cost more than delta"
-        costs = accounting.costs_of(schedule)
+        costs = accounting.costs_of(schedule, self.neighbors)
         if accounting.is_hopeless(costs, self.neighbors):
             return math.inf, "none: the noise is too small to protect anybody"
         extra = schedule.surcharge(self.neighbors)
@@ -297,8 +297,8 @@ def _check(certificate: Certificate) -> None:
     texts += [*certificate.trusted, *certificate.noted, *certificate.versions.values()]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("trusted, noted, versions, and names and clips of queries must be texts.")
-    if not all(type(query.dual) is bool for query in certificate.schedule):
-        raise TypeError("dual must be true or false.")
+    if not all(type(flag) is bool for query in certificate.schedule for flag in (query.dual, query.acute)):
+        raise TypeError("dual and acute must be true or false.")
     bought = [name for each in certificate.purchases for name in each.queries]
     left = [query for query in certificate.schedule if query.name not in bought]
     if len(set(bought)) < len(bought) or len(bought) + len(left) != len(certificate.schedule.queries):

@@ -38,6 +38,9 @@ class Query:
       noise_multiplier: set by calibration.
       gradients: how many gradients of each record an answer takes, two for a difference; only forecasts read it.
       dual: whether it asks about the second player or the dual variable alone; only forecasts read it.
+      acute: whether any two records' vectors are at an angle of at most 90 degrees, as counts and second moments are.
+        The door then answers nothing else by this query (`gossamer.oracle.queries.ACUTE`), and a replaced record
+        moves the sum by √2 thresholds at most, where any other query is charged for two.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Query:
     noise_multiplier: float | None = None
     gradients: int = 1
     dual: bool = False
+    acute: bool = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -57,6 +61,10 @@ class Query:
             raise TypeError(
                 f"query {self.name!r}: sampling = {shown(self.sampling)} must be gs.All(), gs.Poisson(rate) or "
                 "gs.Blocks(rows): their costs are proved."
+            )
+        if self.acute and type(self.sampling) is not All:
+            raise ValueError(
+                f"query {self.name!r}: acute = True needs gs.All(): what a sample saves is proved for two thresholds."
             )
         if self.sampling == Poisson(1.0):
             object.__setattr__(self, "sampling", All())
@@ -69,9 +77,24 @@ class Query:
             if value is not None and not (is_number(value) and 0 < value < math.inf):
                 raise ValueError(f"query {self.name!r}: {name} = {shown(value)} must be a finite number above 0.")
 
-    def cost(self) -> Cost:
-        """Return what all answers together cost, once the noise is calibrated and has paid for what is rounded."""
-        return self.sampling.cost(self.calibrated_noise() / (1 + arithmetic.INFLATION), self.count)
+    def cost(self, neighbors: Neighbors | None = None) -> Cost:
+        """Return what all answers together cost, once the noise is calibrated and has paid for what is rounded.
+
+        Accountants charge a replaced record for two thresholds. Vectors a and b of norm at most C at an acute angle are
+        apart by ‖a − b‖² = ‖a‖² + ‖b‖² − 2aᵀb ≤ 2C²: √2 thresholds, which is what √2 times the noise would be to two.
+        An added or removed record moves the sum by C either way. Without `neighbors` no angle is believed: an upper
+        bound under both relations.
+        """
+        return self.sampling.cost(self._noise_to_two(neighbors) / (1 + arithmetic.INFLATION), self.count)
+
+    def event(self, neighbors: Neighbors | None = None) -> dp_accounting.DpEvent:
+        """Return all answers together as an event of dp-accounting, whose PLD doubles the sensitivity as well."""
+        return self.sampling.event(self._noise_to_two(neighbors), self.count)
+
+    def _noise_to_two(self, neighbors: Neighbors | None) -> float:
+        """Return the multiplier of the query that costs the same but has no angle to show for it."""
+        angle = math.sqrt(2) if self.acute and neighbors == "replace_one" else 1.0
+        return self.calibrated_noise() * angle
 
     def calibrated_noise(self) -> float:
         """Return the noise multiplier, or refuse a query that has none yet."""
@@ -174,17 +197,19 @@ class Schedule:
                 f"the disjoint blocks need {rows} rows but there are n = {n}. Use fewer steps or smaller blocks."
             )
 
-    def dp_event(self) -> dp_accounting.DpEvent:
+    def dp_event(self, neighbors: Neighbors | None = None) -> dp_accounting.DpEvent:
         """Return the calibrated schedule as an event of dp-accounting, for any accountant of your choice.
 
         Its noise multipliers are relative to one record's norm bound C, as dp-accounting's PLD accountant
         expects under both neighbouring relations. (Its RDP accountant knows no factor 2 for REPLACE_ONE.)
+
+        Args:
+          neighbors: under which relation the event will be accounted for. It matters to `acute` queries alone, which
+            cost less under "replace_one"; None gives an upper bound under both.
         """
         if not self.is_calibrated:
             raise ValueError("schedule: the noise is not calibrated yet; take the schedule of gs.plan(...).")
-        return dp_accounting.ComposedDpEvent(
-            [query.sampling.event(query.calibrated_noise(), query.count) for query in self.at_worst()]
-        )
+        return dp_accounting.ComposedDpEvent([query.event(neighbors) for query in self.at_worst()])
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the queries as plain dictionaries."""

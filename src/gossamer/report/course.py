@@ -69,7 +69,7 @@ def _shares(certificate: Certificate) -> dict[str, str]:
     schedule = certificate.schedule
     if not all(query.noise_multiplier for query in schedule):
         return {}
-    met = {query.name: query.cost() for query in schedule.at_worst()}
+    met = {query.name: query.cost(certificate.neighbors) for query in schedule.at_worst()}
     least = min((cost.noise_multiplier for cost in met.values()), default=1.0)
     costs = {query.name: 0.0 for query in schedule} | {
         name: cost.count * cost.rate**2 * (least / cost.noise_multiplier) ** 2 for name, cost in met.items()

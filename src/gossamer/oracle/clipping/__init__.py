@@ -3,6 +3,7 @@
 Backends differ in how they get there, never in what they return:
 
 * `linear`: closed form for linear models;
+* `moments`: products of blocks, for second moments;
 * `ghost`: norms and sums from the factors of a backward pass, without per-record gradients;
 * `vmap`: one vector per record, for anything.
 """
@@ -15,16 +16,18 @@ import jax
 import jax.numpy as jnp
 
 from gossamer.base.trees import PyTree
-from gossamer.oracle.clipping import ghost, linear, per_record
+from gossamer.oracle.clipping import ghost, linear, moments, per_record
 from gossamer.oracle.clipping.factors import Clip, as_blocks, fits, withheld
 from gossamer.oracle.lattice import Lattice, zeros_like
-from gossamer.oracle.queries import Difference, Gradient, Joint, Loss
+from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, SecondMoments
 
 Backend = Literal["auto", "linear", "ghost", "vmap"]
 _VMAP_FLOATS = 1 << 25
 """How many floats of per-record vectors may be in memory at a time by default: 128 MB."""
 _GHOST_ROWS = 8192
 _LINEAR_ROWS = 1 << 16
+_MAPPED_ROWS = 1 << 12
+"""Where rows are computed before they are used: they should still be in the cache then."""
 """Chunks are multiples of `lattice.BLOCK`, so that it does not matter to exact sums where they are cut."""
 
 
@@ -74,13 +77,16 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
     def in_chunks(total: Callable[[PyTree, jax.Array], PyTree], rows: int) -> PyTree:
         return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip, lattice), batch, mask, rows)
 
+    if isinstance(h, SecondMoments):
+        return in_chunks(lambda rows, m: moments.clipped_sum(h, rows, m, clip, lattice), _MAPPED_ROWS)
     if backend == "linear":
         if not linear.supports(h, clip):
             raise ValueError(
                 "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
                 "like) and one threshold. Use backend = 'auto'."
             )
-        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), _LINEAR_ROWS)  # type: ignore[arg-type]
+        rows = _LINEAR_ROWS if h.loss.row is None else _MAPPED_ROWS  # type: ignore[attr-defined]
+        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), rows)  # type: ignore[arg-type]
     if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
         return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, how), how.microbatch or _GHOST_ROWS)
     if backend in ("ghost", "vmap"):

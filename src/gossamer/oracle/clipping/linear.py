@@ -28,11 +28,13 @@ class LinearLoss:
       pointwise: the loss of a score and a target.
       lipschitz: a bound on ‖∂pointwise/∂score‖, if there is one.
       curvature: a bound on the largest eigenvalue of ∂²pointwise/∂score², if there is one.
+      row: a public function of one record's x whose value takes the place of x, such as a basis; None: x itself.
     """
 
     pointwise: Callable[[jax.Array, jax.Array], jax.Array]
     lipschitz: float | None = None
     curvature: float | None = None
+    row: Callable[[PyTree], jax.Array] | None = None
 
     def lipschitz_constant(self, row_norm: float, intercept: bool = True) -> float:
         """Return a bound on one record's gradient norm when no row is longer than `row_norm`."""
@@ -42,19 +44,23 @@ class LinearLoss:
         """Return a bound L on the Hessian of one record's loss when no row is longer than `row_norm`."""
         return _known("curvature", self.curvature) * (row_norm**2 + intercept)
 
+    def rows(self, x: PyTree) -> jax.Array:
+        """Return what scores are linear in, for every x of a batch."""
+        return x if self.row is None else jax.vmap(self.row)(x)
+
     def scores(self, params: PyTree, rows: jax.Array) -> jax.Array:
-        """Return xᵀ·weights + intercept for one row or many."""
+        """Return rowᵀ·weights + intercept for one row or many."""
         return rows @ params["weights"] + params.get("intercept", 0.0)
 
     def errors(self, params: PyTree, batch: PyTree) -> jax.Array:
-        """Return ∂pointwise/∂score for every row of a batch."""
+        """Return ∂pointwise/∂score for every row of a batch of rows and targets."""
         rows, targets = batch
         return jax.vmap(jax.grad(self.pointwise))(self.scores(params, rows), targets)
 
     def __call__(self, params: PyTree, record: PyTree) -> jax.Array:
         """Return the loss of one record."""
-        row, target = record
-        return self.pointwise(self.scores(params, row), target)
+        x, target = record
+        return self.pointwise(self.scores(params, x if self.row is None else self.row(x)), target)
 
 
 def _known(name: str, value: float | None) -> float:
@@ -78,7 +84,7 @@ def clipped_sum(
     """Return Σ clip(h(z_i)) over the masked rows; on a lattice, if there is one."""
     loss: Any = h.loss
     # In the table's own integers or half floats squares would wrap around or round.
-    batch = (batch[0].astype(jnp.float32), batch[1])
+    batch = (loss.rows(batch[0]).astype(jnp.float32), batch[1])
     errors = loss.errors(h.at, batch).astype(jnp.float32)
     if isinstance(h, Difference):
         errors = errors - loss.errors(h.other, batch).astype(jnp.float32)
