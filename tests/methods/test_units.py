@@ -105,6 +105,7 @@ CASES = [
     Case(GD, {"smoothness": 1.0, "strong_convexity": 0.5, "clip": 1.0}, erm),
     Case(GD, {"smoothness": 1.0, "gap": 1.0, "clip": 1.0}, erm),
     Case(SVRG, {"smoothness": 1.0, "strong_convexity": 0.9, "clip": 1.0, "batch_size": 16}, erm),
+    Case(SVRG, {"smoothness": 1.0, "strong_convexity": 0.9, "gap": 1.0, "clip": 1.0, "batch_size": 16}, erm),
     Case(SVRGPlus, {"smoothness": 1.0, "distance": 2.0, "clip": 1.0, "batch_size": 16}, erm),
     Case(Spider, {"smoothness": 1.0, "gap": 1.0, "clip": 1.0}, erm),
     Case(AccMD, {"smoothness": 1.0, "clip": 1.0}, on_a_ball, lambda units: {"constraint": gs.L2Ball(2.0 * units[1])}),
