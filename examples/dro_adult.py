@@ -39,7 +39,7 @@ def measures(model):
 def fit(kind, seed):
     """Return a fitted model."""
     if kind.startswith("average"):
-        method = gs.methods.GD(steps=200, learning_rate=8.0, clip=1.0) if "same" in kind else None
+        method = gs.methods.GD(steps=100, learning_rate=1.5, clip=1.0) if "same" in kind else None
         return PrivateLogisticRegression(**public, method=method, random_state=seed).fit(train.X, train.y)
     if kind == "worst group":
         model = PrivateDROClassifier(**public, groups=names, group_shares=shares, random_state=seed)

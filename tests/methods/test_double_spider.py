@@ -9,6 +9,7 @@ from testkit.rings import deep_but
 from testkit.tables import linear_params, logistic_table
 
 import gossamer as gs
+from gossamer.base import trees
 from gossamer.methods import DoubleSpider
 
 NO_NOISE = gs.Budget(np.inf, 1e-5)
@@ -118,3 +119,44 @@ def test_the_defaults_train_on_ten_thousand_rows():
     problem = gs.DRO(gs.objectives.logistic)
     result = gs.solve(problem, data, DoubleSpider(), gs.Budget(1.0, 1e-5), init=linear_params(), seed=0)
     assert float(problem.objective(result.params, data)) < 0.26
+
+
+def test_settings_of_theorem_7():
+    """s = 10³, λ = 2, χ² (M = 1), g = 1, L = 0.5, W = 4: clip 4, L₀ = 4·0.5 + 1/2 = 2.5, L₂ = 1/2, and so on."""
+    problem, budget = gs.DRO(gs.objectives.logistic, penalty=2.0), gs.Budget(1.0, np.exp(-1.0))
+    method = DoubleSpider.for_problem(1_000, 1, budget, problem=problem, lipschitz=1.0, smoothness=0.5, gap=6.4)
+    assert (method.steps, method.period) == (10_000, 100)  # L₀F₀ = 16 = clip²: the theorem's own s^(4/3) and s^(2/3)
+    assert (method.clip, method.clip_dual, method.smoothness) == (4.0, 3.0, 2.5)
+    assert (method.smoothness_mixed, method.smoothness_dual, method.learning_rate_dual) == (0.5, 0.5, 0.5)
+    assert method.learning_rate == 0.2
+    assert method.longest_step == pytest.approx((2.5 * 6.4 * 4) ** (1 / 3) * 1e-2 / 2.5)
+    # KL weighs up to W = 4 with M = 4; Cressie–Read with k > 2 has no bound, and a ball no penalty.
+    kl = gs.DRO(gs.objectives.logistic, gs.KL(), penalty=2.0)
+    steep = DoubleSpider.for_problem(1_000, 1, budget, problem=kl, lipschitz=1.0, smoothness=0.5, gap=1.0)
+    assert steep.smoothness_dual == pytest.approx(2.0)
+    for other, message in (
+        (gs.DRO(gs.objectives.logistic, gs.CressieRead(3.0)), "no bound on"),
+        (gs.DRO(gs.objectives.logistic, gs.KL(), radius=0.1), "needs a problem with a penalty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DoubleSpider.for_problem(1_000, 1, budget, problem=other, lipschitz=1.0, smoothness=0.5, gap=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("radius", [None, 0.2])
+def test_penalties_and_sets_hold(radius):
+    """A weight of 0.1‖x‖₁ keeps useless coordinates at exactly 0; a ball of 0.3 is not left."""
+    X, y = logistic_table(n=60)
+    X[:, 3] = 0.0
+    kind = {"divergence": gs.KL(), "radius": radius} if radius else {}
+    method = gs.methods.RecursiveSpider if radius else DoubleSpider
+    method = method(steps=20, period=1, batch_size=60)
+    start = {"weights": jnp.full(4, 0.05), "intercept": jnp.zeros(())}
+    sparse = gs.DRO(gs.objectives.logistic, **kind, regularizer=gs.L1(0.1))
+    found = gs.solve(sparse, (X, y), method, NO_NOISE, init=start, seed=0, progress=False).params
+    assert float(found["weights"][3]) == 0.0 and float(jnp.max(jnp.abs(found["weights"]))) > 0.1
+    near = gs.DRO(gs.objectives.logistic, **kind, constraint=gs.L2Ball(0.3))
+    found = gs.solve(near, (X, y), method, NO_NOISE, init=start, seed=0, progress=False).params
+    assert float(trees.norm(found)) == pytest.approx(0.3, rel=1e-4)
+    penalised = sparse.objective(found, (X, y)) - near.objective(found, (X, y))
+    assert float(penalised) == pytest.approx(0.1 * sum(float(jnp.sum(jnp.abs(v))) for v in found.values()), rel=1e-4)

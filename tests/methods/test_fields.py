@@ -98,7 +98,7 @@ def test_a_subclass_of_a_problem_is_one():
 def test_for_problem_has_one_signature():
     """Records, dimension and budget by place; the constants of the theorem by name; then any field."""
     makers = [kind.for_problem for kind in gs.methods.ALL if hasattr(kind, "for_problem")]
-    assert len(makers) == 7
+    assert len(makers) == 11
     for maker in makers:
         first, *_ = parameters = list(inspect.signature(maker).parameters.values())
         assert [p.name for p in parameters[:3]] == ["n", "d", "budget"]

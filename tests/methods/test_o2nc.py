@@ -239,3 +239,20 @@ def test_it_finds_a_minimum_behind_a_kink():
     method = gs.methods.O2NC(steps=20, inner_steps=20, radius=0.1, learning_rate=2.0, output="last")
     found = sweep(gs.BlackBox(distance_to), z, method, gs.Budget(4.0, 1e-5), init=jnp.zeros(1), seed=0, runs=16)
     assert np.all(np.abs(np.asarray(found)[:, 0] - np.median(z)) < 0.2)
+
+
+@pytest.mark.slow
+def test_a_set_is_not_left_and_no_value_is_asked_outside():
+    """|x − 2| on [−1, 1]: the answer is inside, and a value that is huge outside is never met."""
+
+    def value(x, z):
+        return jnp.where(jnp.max(jnp.abs(x)) > 1.0, 1e9, 0.0) + jnp.abs(x[0] - z)
+
+    method = gs.methods.O2NC(steps=8, inner_steps=8, radius=0.3, learning_rate=2.0, clip=2.0, output="last")
+    table = jnp.full(200, 2.0)
+    run = {"init": jnp.full(1, 0.5), "seed": 0, "progress": False}
+    boxed = gs.BlackBox(value, constraint=gs.Box(-1.0, 1.0))
+    inside = gs.solve(boxed, table, method, gs.Budget(math.inf, 1e-3), **run).params
+    assert 0.9 < float(inside[0]) <= 1.0
+    free = gs.solve(gs.BlackBox(value), table, method, gs.Budget(math.inf, 1e-3), **run).params
+    assert float(free[0]) < 0.9  # the control: the wall at 1 turns it back

@@ -287,3 +287,22 @@ def test_bad_settings():
         gs.solve(GAME, ROWS, RGDA(ascent="best_response"), BUDGET, init=START)
     with pytest.raises(TypeError, match="RGDA cannot solve a problem of type ERM"):
         gs.solve(gs.objectives.sensing(), ROWS, RGDA(), BUDGET, init=START)
+
+
+@pytest.mark.parametrize(("epsilon", "slope"), [(1e3, -1 / 3), (1e-2, -3 / 7)])
+def test_a_single_pass_fits_the_table(epsilon, slope):
+    """Theorem 2's n^(−1/3) where sampling decides, and n^(−3/7) where noise does; no row more than there are."""
+    tolerances = []
+    for n in (10**6, 10**9):
+        constants = {"smoothness": 1.0, "strong_concavity": 0.5, "hessian_smoothness": 1.0, "gap": 1.0}
+        method = RGDA.for_problem(n, 5, gs.Budget(epsilon, 1e-6), **constants, single_pass=True)
+        rows = sum(query.count * query.sampling.reserved for query in method.schedule(n))
+        assert 0.5 * n < rows <= n
+        tolerances.append(method.tolerance)
+    assert math.log(tolerances[1] / tolerances[0]) / math.log(1e3) == pytest.approx(slope, abs=0.02)
+
+
+def test_a_penalty_is_refused():
+    problem = gs.Minimax(lambda x, y, z: x * y, regularizer=gs.L1(0.1))
+    with pytest.raises(ValueError, match=r"regularizer = L1.*RGDA takes none.*Use SGDA"):
+        RGDA().check_problem(problem)

@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -43,3 +44,18 @@ def test_y_keeps_up_with_x(condition):
 
     assert growth(method.learning_rate_x, method.learning_rate_y) < 1
     assert growth(method.learning_rate_y, method.learning_rate_y) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [SGDA, gs.methods.PrivateDiff])
+def test_a_penalty_of_x_sets_what_it_should_to_zero(kind):
+    """A gradient of 0.05 is below 0.1‖x‖₁ and one of 1 above; y has no penalty. The objective has it too."""
+    problem = gs.Minimax(lambda x, y, z: -jnp.dot(z, x) + y - y**2, regularizer=gs.L1(0.1))
+    table = jnp.tile(jnp.array([1.0, 0.05]), (20, 1))
+    method = kind(steps=5, clip_x=2.0, clip_y=2.0, batch_size=20)
+    init = (jnp.full(2, 0.02), jnp.zeros(()))
+    x, y = gs.solve(problem, table, method, gs.Budget(math.inf, 1e-3), init=init, seed=0, progress=False).params
+    assert float(x[0]) > 1.0 and float(x[1]) == 0.0 and float(y) > 0.3
+    plain = gs.Minimax(problem.loss)
+    extra = problem.objective((x, y), table) - plain.objective((x, y), table)
+    assert float(extra) == pytest.approx(0.1 * float(jnp.sum(jnp.abs(x))), rel=1e-5)

@@ -22,7 +22,7 @@ PARAMS = {"weights": jnp.array([1.0, -2.0, 0.5, 0.0]), "intercept": jnp.float32(
     [
         ({"penalty": 1.0, "radius": 0.5}, ValueError, "penalty = 1.0 and radius = 0.5: give one of them"),
         ({"divergence": gs.ChiSquare(), "radius": 0.5}, ValueError, r"radius = 0.5 needs divergence = gs.KL\(\)"),
-        ({"divergence": gs.KLCVaR(0.5), "radius": 0.5}, ValueError, "Give a penalty instead"),
+        ({"divergence": gs.CressieRead(2.0), "radius": 0.5}, ValueError, "Give a penalty instead"),
         ({"penalty": 0.0}, ValueError, "penalty = 0.0 must be a finite number above 0"),
         ({"radius": -1.0}, ValueError, "radius = -1.0 must be"),
         ({"radius": 0.5, "loss_bound": np.inf}, ValueError, "loss_bound = inf must be"),

@@ -174,3 +174,21 @@ def test_a_block_of_b_rows_has_b_rows():
             assert query.sampling == Blocks(b)
             short += int(b / n * n) < b
     assert short > 0
+
+
+@pytest.mark.parametrize(("strategy", "most"), [("tree", 2.0), ("factorization", 33.0)])
+def test_an_answer_draws_no_more_than_it_mixes(strategy, most):
+    """64 answers: two draws each on average of the tree, and those up to its place of the factorization."""
+    length, drawn = 64, []
+
+    def draw(j):
+        jax.debug.callback(lambda j: drawn.append(int(j)), j)
+        return jnp.ones((1 << 18,), jnp.int64)
+
+    with jax.enable_x64(True):
+        answer = jax.jit(lambda place: mixed(Stream(strategy, length, 0, length), place, draw, jnp.zeros(1 << 18)))
+        for place in range(length):
+            jax.block_until_ready(answer(place))
+    jax.effects_barrier()
+    assert length < len(drawn) <= most * length
+    assert max(drawn) == length - 1

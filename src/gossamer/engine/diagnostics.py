@@ -4,6 +4,7 @@ Nothing here goes through the oracle's noise. The certificate of a run with diag
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +15,9 @@ from scipy import optimize
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.engine.curvature import Curvature, curvature
+from gossamer.engine.watching import shares_clipped
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
-from gossamer.oracle.queries import Gradient
 
 __all__ = ["Curvature", "Diagnostics", "curvature"]
 
@@ -25,17 +26,20 @@ class Diagnostics:
     """Collects the true objective, its gradient norm and the share of clipped records along a run.
 
     A problem with two players has the last two for each, as `gradient_norm_x` and so on; a black box has neither.
+    The share of clipped records is that of the queries which the next step asks, of what they ask for: weights and
+    differences included. Queries other than that for the gradient have columns of their own, such as
+    `share_clipped_difference`, which are NaN where a step does not ask them.
     """
 
     def __init__(self, problem: Problem, data: PyTree, method: Method):
         self._problem = problem
         self._data = data
-        self._clips = tuple(float(getattr(method, f"clip{suffix}", np.inf)) for suffix in problem.suffixes)
+        self._method = method
         self._rows: list[dict[str, float]] = []
 
-    def look(self, step: int, params: PyTree) -> None:
-        """Evaluate the iterate on all records."""
-        values = _evaluate(self._problem, params, self._data, self._clips)
+    def look(self, step: int, state: Any) -> None:
+        """Evaluate where the run stands after a step on all records."""
+        values = _evaluate(self._problem, self._method, state, self._data, jnp.int32(step))
         self._rows.append({"step": float(step), **{name: float(value) for name, value in values.items()}})
 
     def table(self) -> dict[str, np.ndarray]:
@@ -43,21 +47,17 @@ class Diagnostics:
         return {name: np.array([row[name] for row in self._rows]) for name in self._rows[0]}
 
 
-@functools.partial(jax.jit, static_argnames=("problem",))
-def _evaluate(problem: Problem, params: PyTree, data: PyTree, clips: tuple[float, ...]) -> dict[str, jax.Array]:
+@functools.partial(jax.jit, static_argnames=("problem", "method"))
+def _evaluate(problem: Problem, method: Method, state: Any, data: PyTree, step: jax.Array) -> dict[str, jax.Array]:
+    params = method.params(state)
     values = {"objective": problem.objective(params, data)}
     if not problem.suffixes:
         return values
 
-    def record_norms(record: PyTree) -> list[jax.Array]:
-        return [trees.norm(block) for block in problem.blocks(Gradient(problem.record_loss, params)(record))]
-
     gradient = jax.grad(lambda p: problem.objective(p, data))(params)
-    norms = jax.lax.map(record_norms, data, batch_size=256)
-    for suffix, block, of_records, clip in zip(problem.suffixes, problem.blocks(gradient), norms, clips, strict=True):
+    for suffix, block in zip(problem.suffixes, problem.blocks(gradient), strict=True):
         values[f"gradient_norm{suffix}"] = trees.norm(block)
-        values[f"share_clipped{suffix}"] = jnp.mean(of_records > clip)
-    return values
+    return {**values, **shares_clipped(problem, method, data, state, step)}
 
 
 def goldstein(

@@ -177,7 +177,7 @@ def run_ready(
             _check_run(carry, planned)
             bar.update(done, gradient_norm=float(carry.history["gradient_norm"][done - 1]))
             if watch:
-                watch.look(done, method.params(carry.state))
+                watch.look(done, carry.state)
             if checkpoints and processes.is_first() and checkpoints.due(done, method.steps):
                 checkpoints.save(identity, (keys, carry))
     return Result(

@@ -44,7 +44,7 @@ CASES = (
         "SVRG, strongly convex",
         -2.0,
         FLAT,
-        lambda n: gs.methods.SVRG.for_problem(n, 5, BUDGET, smoothness=1.0, strong_convexity=0.19),
+        lambda n: gs.methods.SVRG.for_problem(n, 5, BUDGET, smoothness=1.0, strong_convexity=0.19, gap=1.0),
     ),
     Case("SVRG++, convex", -1.0, DECAYING, lambda n: gs.methods.SVRGpp.for_problem(n, 20, BUDGET, smoothness=1.0)),
     Case(

@@ -29,6 +29,7 @@ from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report
 from gossamer.methods.fields import Clip, Count, Output, Smoothness
+from gossamer.methods.theory import positive
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient
 from gossamer.privacy.budget import Budget
@@ -75,6 +76,8 @@ class AccMD(Method[ERM]):
         on the L1 ball and the simplex), and B the largest divergence from the centre: R²/2 on the L2 ball, at most
         (e²/2)·ln d·R² on the L1 ball, ln d·R² on the simplex. Options are fields, such as the clip G.
         """
+        positive(smoothness=smoothness)
+        _check_set(constraint)
         clip, radius = options.pop("clip", cls.clip), constraint.norm_bound(d)
         logarithm = math.log(max(d, 3))
         width = radius * (math.sqrt(d) if isinstance(constraint, geometry.L2Ball) else math.sqrt(2 * math.log(2 * d)))
@@ -87,11 +90,7 @@ class AccMD(Method[ERM]):
 
     def check_problem(self, problem: ERM) -> None:
         """The steps are closed forms on three sets, without a regulariser."""
-        if not isinstance(problem.constraint, geometry.descent.SETS):
-            raise ValueError(
-                f"constraint = {problem.constraint!r}: AccMD works on gs.L2Ball(radius), gs.L1Ball(radius) or "
-                "gs.Simplex(). Give the problem one of them, or use GD or SVRG."
-            )
+        _check_set(problem.constraint)
         if not isinstance(problem.regularizer, geometry.Zero):
             raise ValueError(
                 f"regularizer = {problem.regularizer!r}: AccMD takes none, the constraint does its work. "
@@ -125,3 +124,12 @@ class AccMD(Method[ERM]):
     def params(self, state: AccMDState) -> PyTree:
         """Return y."""
         return state.y
+
+
+def _check_set(constraint: geometry.Constraint | None) -> None:
+    """Refuse a set on which the steps have no closed form."""
+    if not isinstance(constraint, geometry.descent.SETS):
+        raise ValueError(
+            f"constraint = {constraint!r}: AccMD works on gs.L2Ball(radius), gs.L1Ball(radius) or gs.Simplex(). Give "
+            "the problem one of them, or use GD or SVRG."
+        )

@@ -1,11 +1,13 @@
 """What every method is: a frozen configuration with a schedule and one pure step."""
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gossamer.base.messages import plain
 from gossamer.base.trees import PyTree
@@ -111,3 +113,17 @@ def sampling_rate(batch_size: int, n: int) -> float:
 def rate_at(learning_rate: LearningRate, t: jax.Array) -> jax.Array:
     """Return the learning rate of step t."""
     return learning_rate(t) if callable(learning_rate) else jnp.float32(learning_rate)
+
+
+def typical_rate(name: str, learning_rate: LearningRate, steps: int) -> float:
+    """Return the root mean square of the learning rates of a run: what the noise's split takes a step for.
+
+    A schedule may begin at 0 (warm-up) or end there. One that is 0 throughout, or not a number, is refused by `name`.
+    """
+    if not callable(learning_rate):
+        return float(learning_rate)
+    rates = np.array([learning_rate(t) for t in np.unique(np.linspace(0, steps - 1, 100).astype(int))], np.float64)
+    typical = float(np.sqrt(np.mean(np.square(rates))))
+    if not 0 < typical < math.inf:
+        raise ValueError(f"{name} has a mean square of {typical:g} over {steps} steps. It must be finite and above 0.")
+    return typical

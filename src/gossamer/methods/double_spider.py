@@ -38,6 +38,7 @@ thresholds.
 
 import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -47,11 +48,13 @@ import jax.numpy as jnp
 from gossamer import gradients
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
-from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate, typical_rate
 from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Positive, Smoothness
+from gossamer.methods.theory import batch_for, positive, signal, walk
 from gossamer.objectives.dro import DRO
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient, Value
+from gossamer.privacy.budget import Budget
 from gossamer.privacy.sampling import Poisson
 from gossamer.privacy.schedule import Query, Schedule
 
@@ -113,6 +116,70 @@ class DoubleSpider(Method[DRO]):
 
     problems: ClassVar[tuple[type[Problem], ...]] = (DRO,)
 
+    @classmethod
+    def for_problem(
+        cls,
+        n: int,
+        d: int,
+        budget: Budget,
+        *,
+        problem: DRO,
+        lipschitz: float,
+        smoothness: float,
+        gap: float,
+        largest_weight: float = 4.0,
+        **options: Any,
+    ) -> "DoubleSpider":
+        """Return the settings of Theorem 7. The noise is calibrated as always, not by Theorem 6.
+
+        With g and L of the loss, W for the largest weight and M the bound on (ψ*)″ up to it: one record's gradient in x
+        is at most Wg long (clip), and changes by L₀ = WL + Mg²/λ; ∂_η𝓛 is at most G·max(1, W − 1), and changes by
+        L₂ = G²M/λ with η and GMg/λ with x. With s = nε/√(d ln(1/δ)) and e = (L₀F₀·clip)^(1/3) s^(−2/3) there are
+        T = (L₀F₀/clip²)^(1/3) s^(4/3) steps, refreshes of all records every q = s²/T of them (s^(2/3) where L₀F₀ =
+        clip²: the theorem's), η moves by α = 1/(4L₂) and x by β = min(1/(2L₀), e/(L₀‖v‖)).
+
+        Theorem 7 prints N₁ to N₄ with constants D₀, D₁ and D₂ that it does not bound, and 1/(L₀√n) for the longest
+        step, a length in units of gradients. What is meant is the accuracy e over L₀, as in normalised SPIDER. T is
+        not printed. L₁ is 0 here: the threshold follows weights up to W, and heavier records are clipped. Constants
+        that the theorem hides are 1.
+
+        Args:
+          n: number of records.
+          d: number of parameters.
+          budget: what may be spent; ε must be finite.
+          problem: the penalised problem, for its divergence, λ and G.
+          lipschitz: g, a bound on one record's ‖∇ℓ‖.
+          smoothness: L, of one record's loss.
+          gap: F₀, how far the robust objective is above its minimum at the start.
+          largest_weight: W, up to which a record's weight counts in full.
+          options: other settings.
+        """
+        if problem.penalty is None:
+            raise ValueError(f"radius = {problem.radius!r}: DoubleSpider needs a problem with a penalty.")
+        positive(lipschitz=lipschitz, smoothness=smoothness, gap=gap, largest_weight=largest_weight - 1)
+        # (ψ*)′(s) = W at s = ψ′(W).
+        curvature = problem.divergence.smoothness(float(jax.grad(problem.divergence)(float(largest_weight))))
+        if curvature == math.inf:
+            raise ValueError(f"divergence = {problem.divergence!r} has no bound on (ψ*)″, which Theorem 7 needs.")
+        bound, rate = largest_weight * lipschitz, curvature / problem.penalty
+        change = largest_weight * smoothness + rate * lipschitz**2
+        steps, period, batch, error = walk(n, signal(n, d, budget), smoothness=change, gap=gap, bound=bound)
+        theory = dict(
+            steps=steps,
+            period=period,
+            learning_rate=1 / (2 * change),
+            longest_step=error / change,
+            learning_rate_dual=1 / (4 * problem.scale**2 * rate),
+            clip=bound,
+            clip_dual=problem.scale * max(1.0, largest_weight - 1),
+            smoothness=change,
+            smoothness_mixed=problem.scale * rate * lipschitz,
+            smoothness_dual=problem.scale**2 * rate,
+            batch_size=batch_for(batch, max(1, gradients.refreshes(steps, period)[1]), n, budget),
+            output="random",
+        )
+        return cls(**{**theory, **options})
+
     def check_problem(self, problem: DRO) -> None:
         """Refuse the KL ball."""
         if problem.penalty is None:
@@ -132,7 +199,7 @@ class DoubleSpider(Method[DRO]):
         fresh, carried = gradients.refreshes(self.steps, self.period)
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
         rate = sampling_rate(self.batch_size, n)
-        step = min(self.longest_step, self.clip * float(rate_at(self.learning_rate, jnp.int32(0))))
+        step = min(self.longest_step, self.clip * typical_rate("learning_rate", self.learning_rate, self.steps))
         typical, typical_dual = self._difference_clips(step, 0.0)
         ratio = 0.01 if self.dimension_ratio is None else self.dimension_ratio
         passed_on = ratio * (self.smoothness_mixed / self.smoothness_dual) ** 2
@@ -182,7 +249,7 @@ class DoubleSpider(Method[DRO]):
         )
         norm = trees.norm(v)
         beta = jnp.minimum(rate_at(self.learning_rate, t), self.longest_step / norm)
-        after = trees.add(x, v, -beta)  # line 14
+        after = problem.prox(trees.add(x, v, -beta), beta)  # line 14
         return DoubleSpiderState(after, eta_after, x, eta, estimate=v, dual_estimate=g), Report(x, norm)
 
     def _dual_gradient(self, problem: DRO, ask: Ask, state: DoubleSpiderState, t: jax.Array) -> jax.Array:

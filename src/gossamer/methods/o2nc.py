@@ -22,6 +22,9 @@ here the columns of the strategy are measured. (b) The printed bound dL of one d
 of d; here the mean is clipped, at a C of order L. (c) DIFF is two-sided (`gossamer.gradients.zeroth`). (d) Theorem 4.9
 prints T = min{…}; the bound that it balances, (F* + Lδ)T/(δM) + √d L/√T + d^{3/2}L/(Tρ), needs the max (`for_problem`).
 
+Constraints. The theorem is about a Lipschitz f on all of the space. A problem with a constraint is one about f∘Π, which
+is as Lipschitz as f: x moves freely, values are asked at Π(x), and Π of a block's mean point is the answer.
+
 `variance_reduction=False` is the naive oracle (Algorithm 6): GRAD on 2·B2 records in every round, independent noise.
 """
 
@@ -37,6 +40,7 @@ from gossamer.base.trees import PyTree
 from gossamer.gradients.zeroth import smoothed_difference, smoothed_gradient
 from gossamer.methods.base import Method, Report
 from gossamer.methods.fields import Clip, Count, FixedRate, OneOf, Output, Positive, Smoothness, Whole
+from gossamer.methods.theory import positive
 from gossamer.objectives.black_box import BlackBox
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask
@@ -101,7 +105,8 @@ class O2NC(Method[BlackBox]):
         """Return K and T of Theorem 4.9 for n records, with clip for L and the clipped estimate's noise.
 
         The theorem balances (F* + Cδ)T/(δn), what is left to descend, with √d C/√T, the estimate's deviation, and
-        √d Cν/T, its noise of multiplier ν: what one Gaussian query needs, to leading order.
+        √d Cν/T, its noise of multiplier ν: what one Gaussian query needs, to leading order. An estimate of length C
+        changes within the radius, so `smoothness` is C/δ.
 
         Args:
           n: the number of records.
@@ -110,12 +115,14 @@ class O2NC(Method[BlackBox]):
           gap: F*, how far the objective may be above its infimum at the start.
           options: other settings, such as the smoothing radius δ and the clip.
         """
+        positive(gap=gap)
         clip, radius = options.get("clip", cls.clip), options.get("radius", cls.radius)
         distance = clip * radius * d**0.5 * n / (gap + clip * radius)
         noise = 2 * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon if budget.is_private else 0.0
         T = max(distance ** (2 / 3), (distance * noise) ** 0.5)
         T = max(2, min(round(T), n // 4))
-        return cls(**{"steps": max(1, n // (2 * T)), "inner_steps": T, **options})
+        theory = dict(steps=max(1, n // (2 * T)), inner_steps=T, smoothness=clip / radius)
+        return cls(**{**theory, **options})
 
     def batch_size(self, n: int) -> int:
         """Return the number of records in a difference."""
@@ -195,7 +202,8 @@ class O2NC(Method[BlackBox]):
 
         first = _Round(state.x, trees.zeros_like(w), w, g, average=w, average_estimate=g)
         end = ask.loop(T - 1, one_round, first)
-        return O2NCState(end.x, end.average), Report(end.average, trees.norm(end.average_estimate))
+        answer = problem.project(end.average)
+        return O2NCState(end.x, answer), Report(answer, trees.norm(end.average_estimate))
 
     def params(self, state: O2NCState) -> PyTree:
         """Return the mean point of the last block."""

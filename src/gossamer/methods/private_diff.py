@@ -48,9 +48,10 @@ import jax.numpy as jnp
 from gossamer import gradients
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
-from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate, typical_rate
 from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Positive, Smoothness
-from gossamer.methods.sgda import Ascent, batch_for, condition_number, signal, whole
+from gossamer.methods.sgda import Ascent
+from gossamer.methods.theory import batch_for, condition_number, signal, walk
 from gossamer.objectives.minimax import Minimax
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient, Value
@@ -116,17 +117,27 @@ class PrivateDiff(Method[Minimax]):
 
     @classmethod
     def for_problem(
-        cls, n: int, d: int, budget: Budget, *, smoothness: float, strong_concavity: float, **options: Any
+        cls,
+        n: int,
+        d: int,
+        budget: Budget,
+        *,
+        smoothness: float,
+        strong_concavity: float,
+        gap: float | None = None,
+        **options: Any,
     ) -> "PrivateDiff":
         """Return the settings of Theorems 5 and 6. The noise is calibrated as always, not by Theorem 5.
 
-        With s = nε/√(d ln(1/δ)), κ = l/μ and L = l + κl: R = max(l s^(4/3), l² s^(2/3)) rounds, a refresh every
-        T = s^(−2/3) R of them from s^(4/3) records, η_x = min(1/(2L), 1/(2 C2 σ√T)), and an equal share of the budget
+        With s = nε/√(d ln(1/δ)), κ = l/μ, L = l + κl and M = clip_x: R = (lF₀/M²)^(1/3) s^(4/3) rounds, a refresh every
+        T = s²/R of them from s^(4/3) records, η_x = min(1/(2L), 1/(2 C2 σ√T)), and an equal share of the budget
         for each of the k kinds of query, so that noise is in proportion to rate·√count (Theorem 5). Counts are rounded
         to the nearest whole number of at least 1 (a period of at most R, a batch of at most n).
 
         What the theorems leave open or we choose otherwise:
 
+        * Theorem 6 prints R = max(l s^(4/3), l² s^(2/3)) and T = s^(−2/3) R, a number of rounds in units of l. It is
+          what balances √(lF₀/R), what is left to descend, with M·R/s², the noise of R/T refreshes, where lF₀ = M².
         * Hidden constants and logarithms are 1, but for η_x. There σ = 2√(2kR)/s (half of it for neighbours by adding
           or removing) is the leading term of the noise of one difference, all d coordinates, for each unit of its
           threshold. The proof has √(2T) for √T: it counts T differences in every estimate, where T/2 is the average.
@@ -147,11 +158,13 @@ class PrivateDiff(Method[Minimax]):
           budget: what may be spent; ε must be finite.
           smoothness: l, of one record's loss in both players.
           strong_concavity: μ, of the mean loss in y.
+          gap: F₀, how far Φ is above its minimum at the start; None takes M²/l, as the theorem does.
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
         s, condition = signal(n, d, budget), condition_number(smoothness, strong_concavity)
-        rounds = whole(max(smoothness * s ** (4 / 3), smoothness**2 * s ** (2 / 3)))
-        period = whole(s ** (-2 / 3) * rounds, rounds)
+        bound = options.get("clip_x", cls.clip_x)
+        gap = bound**2 / smoothness if gap is None else gap
+        rounds, period, _, _ = walk(n, s, smoothness=smoothness, gap=gap, bound=bound)
         fresh, carried = gradients.refreshes(rounds, period)
         ascent = options.get("ascent", cls.ascent)
         kinds, change = (2, smoothness) if ascent == "public" else (3, smoothness * (1 + condition))
@@ -167,7 +180,7 @@ class PrivateDiff(Method[Minimax]):
             learning_rate_y=1 / smoothness,
             smoothness_x=smoothness,
             smoothness_y=smoothness,
-            clip_floor=1e-6 * options.get("clip_x", cls.clip_x),
+            clip_floor=1e-6 * bound,
             output="random",
         )
         method = cls(**{**theory, **options})
@@ -198,7 +211,8 @@ class PrivateDiff(Method[Minimax]):
         rate = sampling_rate(self.batch_size, n)
         batch_size = self.batch_size if self.difference_batch_size is None else self.difference_batch_size
         difference_rate = sampling_rate(batch_size, n)
-        eta_x, eta_y = (float(rate_at(eta, jnp.int32(0))) for eta in (self.learning_rate_x, self.learning_rate_y))
+        eta_x = typical_rate("learning_rate_x", self.learning_rate_x, self.steps)
+        eta_y = typical_rate("learning_rate_y", self.learning_rate_y, self.inner_steps)
         step_y = eta_y * self.clip_y
         queries = []
         if self.ascent != "public":
@@ -235,7 +249,8 @@ class PrivateDiff(Method[Minimax]):
         y = self._ascend(problem, ask, x, state.y)  # Alg. 3, line 3
         v = self._estimate(problem, ask, state, y, t)  # lines 4 to 8
         g = trees.add(v, problem.public_gradient((x, y), jax.random.fold_in(ask.key, self.inner_steps))[0])
-        after = problem.project_x(trees.add(x, g, -rate_at(self.learning_rate_x, t)))  # line 9
+        eta = rate_at(self.learning_rate_x, t)
+        after = problem.prox_x(trees.add(x, g, -eta), eta)  # line 9
         return PrivateDiffState(after, y, x, v), Report((x, y), trees.norm(g))
 
     def _ascend(self, problem: Minimax, ask: Ask, x: PyTree, y: PyTree) -> PyTree:

@@ -7,7 +7,7 @@
     learning_rate_dual   η        step size of λ, relative to λ and ρ
     clip                 C1       bound on one record's ĝ∇ℓ
     largest_weight       W        bound on one record's ĝ, which sets the thresholds of both scalars (C3, C5)
-    smoothness           C2, C4   how fast a record's loss, and its gradient relative to `clip`, change with x
+    smoothness           C2, C4   how fast a record's loss, and its gradient relative to `clip`/λ, change with x
     smoothness_dual      C2, C4   how fast a record's exponent a changes with ln λ
     momentum             1 − β    weight of the previous s in the new one
     batch_size           b2, b4   expected size of the sample of a difference
@@ -40,9 +40,15 @@ prints w_t twice, where Lemma 8 has w_{t+1} and w_t, and draws one record for it
 three. (c) s is asked afresh at a refresh (β_t = 1). (d) The level, the cap and the cut, without which there is
 overflow. What a record at the cap contributed is carried along as if the cap had moved with the level, until the next
 refresh. (e) λ starts at B/√(8ρ), above which no λ is best, and moves by η_λ·λ·z_λ/ρ, by half at most: the curvature in
-λ is about 2ρ/λ, so such a step suits every λ and ρ. It stays above smoothness·‖x_{t+1} − x_t‖, besides λ0: else
-exponents would change by more than 1 in a step, and what is carried along would mean nothing. (f) s is kept above 1/e
-for the same reason, and c in [0, B]. (e) and (f) are post-processing.
+λ is about 2ρ/λ, so such a step suits every λ and ρ. No step of x is longer than λ/smoothness: else exponents would
+change by more than 1 in a step, and what is carried along would mean nothing. (f) s is kept above 1/e for the same
+reason, and c in [0, B]. (e) and (f) are post-processing.
+
+The cap. min(e^a, W) is the weight of KL-CVaR with α = 1/W, so that what is solved is the ball of `gs.KLCVaR(1/W)`: the
+worst case over distributions at distance ρ whose weights are at most W. State it so, and `DRO.objective` reports the
+same problem; W is then 1/α. `gs.KL()` has no such bound. A run on it takes W = 10e^ρ unless it is told otherwise:
+heavier records make up a share of (ρ + 1/e)/ln W of its worst case at most (as Σ p ln(np) ≤ ρ, and the terms below 0
+are −1/e at least), and count as if they weighed W.
 
 Split. The blocks of the joint query get noise by `noise_split`, for d coordinates and two scalars, each relative to
 its size: C, W ln W and W stand for 1, ln W and 1, because an error of s or u is one of the length of z_x, not of its
@@ -52,7 +58,7 @@ direction. Between refreshes and differences it is as in `Spider`, with r taken 
 import functools
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,13 +66,15 @@ import jax.numpy as jnp
 from gossamer import gradients
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
-from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate, typical_rate
 from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Number, Output, Smoothness
 from gossamer.methods.sgda import noise_split
+from gossamer.methods.theory import batch_for, positive, signal, walk
 from gossamer.objectives.divergences import KLCVaR
 from gossamer.objectives.dro import DRO
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient, Joint, Value
+from gossamer.privacy.budget import Budget
 from gossamer.privacy.sampling import Poisson
 from gossamer.privacy.schedule import Query, Schedule
 
@@ -91,7 +99,7 @@ class RecursiveSpiderState(NamedTuple):
 
 @dataclass(frozen=True)
 class RecursiveSpider(Method[DRO]):
-    """DP Recursive-SPIDER for `gs.DRO(loss, gs.KL(), radius=...)`.
+    """DP Recursive-SPIDER for `gs.DRO(loss, gs.KLCVaR(alpha), radius=...)`, or `gs.KL()` in its place.
 
     The history's `gradient_norm`, and the output rule "smallest_gradient", are about the gradient in x.
 
@@ -101,8 +109,10 @@ class RecursiveSpider(Method[DRO]):
       learning_rate: of x, a number or a function of the step.
       learning_rate_dual: of λ, relative to λ and to the radius; below 1.
       clip: bound on one record's gradient times its weight, so above that of the gradient.
-      largest_weight: W, bound on one record's weight n·p_i in the worst case.
-      smoothness: bound on how fast one record's loss changes with x, and its gradient relative to `clip`.
+      largest_weight: W, bound on one record's weight n·p_i in the worst case. None: that of the problem, 1/α for
+        `gs.KLCVaR(alpha)`, and 10e^ρ for `gs.KL()`, which has none.
+      smoothness: bound on how fast one record's loss changes with x, and its gradient relative to `clip`/λ; x moves by
+        λ/smoothness at most in a step.
       smoothness_dual: bound on how fast one record's exponent changes with ln λ.
       momentum: in [0, 1]; the weight of the old s in the new one.
       batch_size: expected number of records in a difference.
@@ -116,7 +126,7 @@ class RecursiveSpider(Method[DRO]):
     learning_rate: LearningRate = 0.25
     learning_rate_dual: LearningRate = 0.1
     clip: Clip = 2.0
-    largest_weight: Annotated[float, Number(above=1, because="the mean weight is 1")] = 5.0
+    largest_weight: Annotated[float, Number(above=1, because="the mean weight is 1")] | None = None
     smoothness: Smoothness = 1.0
     smoothness_dual: Smoothness = 1.0
     momentum: Annotated[float, Number(least=0, most=1)] = 0.9
@@ -127,12 +137,71 @@ class RecursiveSpider(Method[DRO]):
 
     problems: ClassVar[tuple[type[Problem], ...]] = (DRO,)
 
+    @classmethod
+    def for_problem(
+        cls,
+        n: int,
+        d: int,
+        budget: Budget,
+        *,
+        problem: DRO,
+        lipschitz: float,
+        smoothness: float,
+        gap: float,
+        **options: Any,
+    ) -> "RecursiveSpider":
+        """Return the settings of Theorem 8. The noise is calibrated as always, not by the theorem.
+
+        With g and L of the loss, and λ for that of the run: the objective's gradient is a mean of ∇ℓ, at most g long,
+        and changes by L_Ψ = L + g²/λ (∇²Ψ = E[∇²ℓ] + Cov(∇ℓ)/λ under p). One record's ĝ∇ℓ is at most Wg long. With s =
+        nε/√(d ln(1/δ)): T = (L_ΨΨ₀/(Wg)²)^(1/3) s^(4/3) steps, refreshes of all records every q = s²/T of them and
+        η = 1/(2L_Ψ). λ is that of the start, B/√(8ρ): where it falls, steps are bounded by λ/smoothness.
+
+        Theorem 8 prints q = n²ε²/(L²T d ln(1/δ)), whose L² has no place in a number of steps, and η = min(1/(2L), cη²),
+        which defines η by itself. Its G and L are of exp(ℓ/λ), which has no bound that is worth a threshold (e^(B/λ));
+        ours are relative to the private level. Other constants that it hides are 1.
+
+        Args:
+          n: number of records.
+          d: number of parameters.
+          budget: what may be spent; ε must be finite.
+          problem: the ball, for its radius, loss_bound and largest weight.
+          lipschitz: g, a bound on one record's ‖∇ℓ‖.
+          smoothness: L, of one record's loss.
+          gap: Ψ₀, how far the robust objective is above its minimum at the start.
+          options: other settings.
+        """
+        method = cls(**options)
+        method.check_problem(problem)
+        positive(lipschitz=lipschitz, smoothness=smoothness, gap=gap)
+        change = smoothness + lipschitz**2 / problem.largest_penalty
+        bound = method._cap(problem) * lipschitz
+        steps, period, batch, _ = walk(n, signal(n, d, budget), smoothness=change, gap=gap, bound=bound)
+        theory = dict(
+            steps=steps,
+            period=period,
+            learning_rate=1 / (2 * change),
+            clip=bound,
+            smoothness=lipschitz,
+            batch_size=batch_for(batch, max(1, gradients.refreshes(steps, period)[1]), n, budget),
+            output="random",
+        )
+        return cls(**{**theory, **options})
+
     def check_problem(self, problem: DRO) -> None:
         """Refuse a penalised problem."""
         if problem.radius is None:
             raise ValueError(
-                f"penalty = {problem.penalty!r}: RecursiveSpider solves the KL ball, gs.DRO(..., gs.KL(), radius=...). "
+                f"penalty = {problem.penalty!r}: RecursiveSpider solves a ball, gs.DRO(..., gs.KL(), radius=...). "
                 "Use DoubleSpider for a penalised problem."
+            )
+        largest = problem.log_largest_weight
+        if self.largest_weight is None:
+            return
+        if largest < math.inf and not math.isclose(self.largest_weight, math.exp(largest)):
+            raise ValueError(
+                f"largest_weight = {self.largest_weight!r} must be that of the problem, 1/alpha = "
+                f"{math.exp(largest):.4g}. Leave it out."
             )
         if not math.log(self.largest_weight) > problem.radius:
             raise ValueError(
@@ -145,11 +214,14 @@ class RecursiveSpider(Method[DRO]):
         fresh, carried = gradients.refreshes(self.steps, self.period)
         refresh_rate = 1.0 if self.refresh_batch_size is None else sampling_rate(self.refresh_batch_size, n)
         rate = sampling_rate(self.batch_size, n)
-        clips = ", ".join(f"{clip:g}" for clip in self._clips())
+        largest = self.largest_weight
+        scalars = "W ln W, W" if largest is None else f"{_largest_entropy(largest):g}, {largest:g}"
+        clips = f"{self.clip:g}, {scalars}"
         gradient = Query("gradient", fresh, Poisson(refresh_rate), clip=clips, weight=1 / refresh_rate**2)
         if not carried:
             return declare(self.noise, gradient)
-        shrink = min(2.0, self.smoothness * self.clip * float(rate_at(self.learning_rate, jnp.int32(0))))
+        rate_x = typical_rate("learning_rate", self.learning_rate, self.steps)
+        shrink = min(2.0, self.smoothness * self.clip * rate_x)
         difference = Query(
             "difference",
             carried,
@@ -177,24 +249,26 @@ class RecursiveSpider(Method[DRO]):
         v, u, s = self._estimates(problem, ask, state, t)  # Alg. 3, lines 4 to 16
         s = jnp.maximum(s, _SMALLEST_SUM)
         gradient, divergence = jax.tree.map(lambda leaf: leaf / s, v), u / s - jnp.log(s)
-        after = trees.add(state.x, gradient, -rate_at(self.learning_rate, t))  # lines 17 and 18
+        norm = trees.norm(gradient)
+        eta = jnp.minimum(rate_at(self.learning_rate, t), state.dual / (self.smoothness * jnp.maximum(norm, 1e-30)))
+        after = problem.prox(trees.add(state.x, gradient, -eta), eta)  # lines 17 and 18
         relative = rate_at(self.learning_rate_dual, t) * (1 - divergence / problem.radius)
         dual = state.dual * (1 - jnp.clip(relative, -_LONGEST_DUAL_STEP, _LONGEST_DUAL_STEP))
-        smallest = jnp.maximum(problem.smallest_penalty, self.smoothness * trees.distance(after, state.x))
-        dual = jnp.clip(dual, smallest, problem.largest_penalty)
+        dual = jnp.clip(dual, problem.smallest_penalty, problem.largest_penalty)
         level = jnp.clip(state.level + state.dual * jnp.log(s), 0.0, problem.loss_bound)
         state = RecursiveSpiderState(
             after, dual, state.x, state.dual, estimate=gradient, divergence=divergence, level=level
         )
-        return state, Report(state.before, trees.norm(gradient))
+        return state, Report(state.before, norm)
 
     def _estimates(
         self, problem: DRO, ask: Ask, state: RecursiveSpiderState, t: jax.Array
     ) -> tuple[PyTree, jax.Array, jax.Array]:
         """Return v, u and s at (x_t, λ_t) in units of the last s."""
         here, before = (state.x, state.dual), (state.before, state.dual_before)
-        record = _Record(problem, KLCVaR(1 / self.largest_weight), state.level)
-        clips = self._clips()
+        largest = self._cap(problem)
+        record = _Record(problem, KLCVaR(1 / largest), state.level)
+        clips = (self.clip, _largest_entropy(largest), largest)
         weights = noise_split((here[0], here[1], here[1]), (1.0, clips[1] / clips[2], 1.0))
 
         def fresh(ask: Ask) -> tuple[PyTree, jax.Array, jax.Array]:
@@ -224,10 +298,13 @@ class RecursiveSpider(Method[DRO]):
         last = (state.estimate, state.divergence, jnp.float32(self.momentum))  # s is in units of the last one
         return gradients.carried_along(ask, refresh, fresh, change, last)
 
-    def _clips(self) -> tuple[float, float, float]:
-        """Return the thresholds of ĝ∇ℓ, ĝ ln ĝ and ĝ."""
-        largest = self.largest_weight
-        return self.clip, max(math.exp(-1), largest * math.log(largest)), largest
+    def _cap(self, problem: DRO) -> float:
+        """Return W."""
+        if self.largest_weight is not None:
+            return self.largest_weight
+        assert problem.radius is not None  # check_problem
+        largest = problem.log_largest_weight
+        return math.exp(largest if largest < math.inf else problem.radius + math.log(10.0))
 
     def params(self, state: RecursiveSpiderState) -> PyTree:
         """Return x."""
@@ -236,6 +313,11 @@ class RecursiveSpider(Method[DRO]):
     def public(self, state: RecursiveSpiderState) -> dict[str, jax.Array]:
         """Return λ."""
         return {"dual": state.dual}
+
+
+def _largest_entropy(largest: float) -> float:
+    """Return the largest |w ln w| of a weight in [0, W]."""
+    return max(math.exp(-1), largest * math.log(largest))
 
 
 class _Record(NamedTuple):

@@ -44,13 +44,14 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gossamer import gradients
+from gossamer import geometry, gradients
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
 from gossamer.methods.escapes import Escape, ball
 from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Positive, Smoothness, Whole
-from gossamer.methods.sgda import Ascent, batch_for, condition_number, noise_split, signal, whole
+from gossamer.methods.sgda import Ascent, noise_split
+from gossamer.methods.theory import Walk, batch_for, condition_number, positive, signal, walk, whole
 from gossamer.objectives.minimax import Minimax
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Difference, Gradient
@@ -141,7 +142,7 @@ class RGDA(Method[Minimax]):
         gap: float,
         **options: Any,
     ) -> "RGDA":
-        """Return the settings of Theorem 1. The noise is calibrated as always, not by the theorem.
+        """Return the settings of Theorem 1, or with `single_pass=True` of Theorem 2; the noise is calibrated as always.
 
         With s = nε/√(d ln(1/δ)), κ = l/μ, L = l(1 + κ) the smoothness of Φ and M = clip_x: T = (lF₀/M²)^(1/3) s^(4/3)
         steps, a refresh of all records every s²/T of them, differences of max(s²/T, n/√T) records (Lemma 5, which
@@ -151,6 +152,13 @@ class RGDA(Method[Minimax]):
         step from δ₂r/√d, so that t = 2ι/(η_H α_H) steps with ι = ln(8√d/δ₂) take it from r = R/2 to R = α_H/ρ, and
         D̄ = (R/t)². Noise alone moves x by η_H e in a step: it is not taken for an escape if α = 2ιe. K = 1 + ⌈κ⌉ and
         η = α/L, half the step at which descent ends. All other constants that the paper hides are 1.
+
+        The population's risk (Theorem 2, Lemma 8). Lemma 8 prints S_1 = n for every refresh, which meets each record
+        more than once. In a single pass all n records are shared out instead: with ν the multiplier of one Gaussian
+        query, e the largest of the sampling errors and noises M/√S_1, M√d·ν/S_1 of a refresh and, for steps of η, of
+        q·K differences, T = LF₀/e² and q from the balance of both, e is the least for which ⌈T/q⌉S_1 + TK·S_2 ≤ n. It
+        falls like n^(−1/3) by sampling, which is the theorem's, and like s^(−3/7) by noise; the theorem's s^(−1/2) uses
+        records again.
 
         Args:
           n: number of records.
@@ -163,20 +171,24 @@ class RGDA(Method[Minimax]):
           options: other settings, such as the thresholds, which should bound one record's gradients.
         """
         s, condition = signal(n, d, budget), condition_number(smoothness, strong_concavity)
-        for name, value in (("hessian_smoothness", hessian_smoothness), ("gap", gap)):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name} = {value!r} must be a finite number above 0.")
-        bound = options.get("clip_x", cls.clip_x)
-        steps = whole((smoothness * gap / bound**2) ** (1 / 3) * s ** (4 / 3))
-        period = whole(s**2 / steps, steps)
+        positive(hessian_smoothness=hessian_smoothness)
+        bound, inner_steps = options.get("clip_x", cls.clip_x), 1 + math.ceil(condition)
         value_smoothness = smoothness * (1 + condition)
         log = math.log(8 * math.sqrt(d) / _FAILURE)
-        tolerance = 2 * log * (smoothness * gap * bound) ** (1 / 3) * s ** (-2 / 3)
+        if options.get("single_pass", cls.single_pass):
+            positive(gap=gap)
+            noise = math.sqrt(d) * 2 * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
+            once = _single_pass(n, noise, descent=value_smoothness * gap, bound=bound, inner_steps=inner_steps)
+            (steps, period, batch, error), refresh = once
+            batch, options = whole(batch), {"refresh_batch_size": refresh, **options}
+        else:
+            steps, period, batch, error = walk(n, s, smoothness=smoothness, gap=gap, bound=bound)
+            carried = steps * inner_steps - gradients.refreshes(steps, period)[0]
+            batch = batch_for(batch, carried, n, budget)
+        tolerance = 2 * log * error
         curvature = math.sqrt(hessian_smoothness * tolerance)
         reach, rate = curvature / hessian_smoothness, 1 / (2 * value_smoothness)
         escape_steps = math.ceil(2 * log / (rate * curvature))
-        inner_steps = 1 + math.ceil(condition)
-        carried = steps * inner_steps - gradients.refreshes(steps, period)[0]
         theory = dict(
             steps=steps,
             inner_steps=inner_steps,
@@ -190,7 +202,7 @@ class RGDA(Method[Minimax]):
             movement=(reach / escape_steps) ** 2,
             smoothness_x=smoothness,
             smoothness_y=smoothness,
-            batch_size=batch_for(max(s**2 / steps, n / math.sqrt(steps)), carried, n, budget),
+            batch_size=batch,
         )
         return cls(**{**theory, **options})
 
@@ -204,6 +216,11 @@ class RGDA(Method[Minimax]):
         """Refuse a problem that does not offer this ascent, and a best response, which has no inner iterates."""
         if self.ascent == "best_response":
             raise ValueError("ascent = 'best_response' has no inner iterates to select from. Use SGDA or PrivateDiff.")
+        if not isinstance(problem.regularizer, geometry.Zero):
+            raise ValueError(
+                f"regularizer = {problem.regularizer!r}: RGDA takes none, because its steps and escapes follow the "
+                "gradient alone. Use SGDA or PrivateDiff, or add a smooth penalty to public(x, y, key)."
+            )
         problem.check_ascent(self.ascent)
 
     def schedule(self, n: int) -> Schedule:
@@ -326,3 +343,33 @@ class RGDA(Method[Minimax]):
     def params(self, state: RGDAState) -> PyTree:
         """Return the pair (x, y), during and after an escape that where it began."""
         return state.escape.answer((state.x, state.y))
+
+
+def _single_pass(n: int, noise: float, *, descent: float, bound: float, inner_steps: int) -> tuple[Walk, int]:
+    """Return the walk of least error whose queries ask n records in all, each once, and the size of a refresh.
+
+    Steps of e/L change one record's gradient by e at most, so q·K differences of S_2 records are off by
+    e·√(qK/S_2) and e·√(qK)·noise/S_2; refreshes by M/√S_1 and M·noise/S_1. Both are e at these sizes, with `noise`
+    the length of a sum's noise in units of the threshold.
+    """
+
+    def shared_out(error: float) -> tuple[int, int, Walk]:
+        ratio = max(1.0, bound / error)
+        refresh, steps = whole(max(ratio**2, ratio * noise)), whole(descent / error**2)
+        choices = []
+        for power in (1.0, 2 / 3):  # refreshes and differences need as many records: by sampling, by noise
+            period = whole(ratio**power / inner_steps, steps)
+            length, fresh = period * inner_steps, gradients.refreshes(steps, period)[0]
+            difference = whole(max(length, math.sqrt(length) * noise))
+            rows = fresh * refresh + (steps * inner_steps - fresh) * difference
+            choices.append((rows, refresh, Walk(steps, period, difference, error)))
+        return min(choices)
+
+    low, high = bound * 1e-6, bound * math.sqrt(n) * (1 + noise) * 1e6 + math.sqrt(descent)
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if shared_out(middle)[0] <= n else (middle, high)
+    rows, refresh, found = shared_out(high)
+    if rows > n:
+        raise ValueError(f"n = {n} records are too few for one pass: even one step asks {rows}. Leave out single_pass.")
+    return found, refresh

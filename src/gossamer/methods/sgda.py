@@ -36,6 +36,7 @@ from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, rate_at, sampling_rate
 from gossamer.methods.fields import Clip, Count, LearningRate, Momentum, OneOf, Output
+from gossamer.methods.theory import batch_for, condition_number, signal, whole
 from gossamer.objectives.minimax import Minimax
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import Ask, Gradient, Joint, Value
@@ -138,7 +139,7 @@ class SGDA(Method[Minimax]):
         return SGDAState(x, y, trees.zeros_like(x))
 
     def step(self, problem: Minimax, ask: Ask, state: SGDAState, t: jax.Array) -> tuple[SGDAState, Report]:
-        """(g_x, g_y) = Q((∇x f, ∇y f)(x, y));  x ← Π(x − η_x g_x);  y ← Π(y + η_y g_y)."""
+        """(g_x, g_y) = Q((∇x f, ∇y f)(x, y));  x ← prox(x − η_x g_x);  y ← Π(y + η_y g_y)."""
         x, y, _ = state
         public_x, public_y = problem.public_gradient((x, y), ask.key)
         eta_x, eta_y = rate_at(self.learning_rate_x, t), rate_at(self.learning_rate_y, t)
@@ -159,7 +160,7 @@ class SGDA(Method[Minimax]):
             y_after = trees.add(y, public_y, eta_y)
         g_x = trees.add(g_x, public_x)
         direction = trees.add(g_x, state.direction, self.momentum)
-        after = SGDAState(problem.project_x(trees.add(x, direction, -eta_x)), problem.project_y(y_after), direction)
+        after = SGDAState(problem.prox_x(trees.add(x, direction, -eta_x), eta_x), problem.project_y(y_after), direction)
         return after, Report((x, y), trees.norm(g_x))
 
     def params(self, state: SGDAState) -> PyTree:
@@ -171,30 +172,3 @@ def noise_split(blocks: tuple[PyTree, ...], clips: tuple[float, ...]) -> tuple[f
     """Return the weights w_j² = (Σ_k √a_k)/√a_j, a_j = d_j C_j², of the joint query with the least total noise."""
     roots = [clip * math.sqrt(trees.count(block)) for block, clip in zip(blocks, clips, strict=True)]
     return tuple(math.sqrt(sum(roots) / root) for root in roots)
-
-
-def condition_number(smoothness: float, strong_concavity: float) -> float:
-    """Return κ = l/μ, or refuse constants that no function has."""
-    if not 0 < strong_concavity <= smoothness < math.inf:
-        raise ValueError(
-            f"strong_concavity = {strong_concavity!r} must be above 0 and at most smoothness = {smoothness!r}."
-        )
-    return smoothness / strong_concavity
-
-
-def signal(n: int, d: int, budget: Budget) -> float:
-    """Return nε/√(d ln(1/δ)), in which the theorems are stated, or 1: below it they promise nothing."""
-    if not budget.is_private:
-        raise ValueError("epsilon = inf: the theorems balance noise against steps, and there is no noise to balance.")
-    return max(1.0, n * budget.epsilon / math.sqrt(d * math.log(1 / budget.delta)))
-
-
-def batch_for(size: float, count: int, n: int, budget: Budget) -> int:
-    """Return a theorem's batch size, or n√(ε/(4·count)) if larger: below it `count` queries cost more than it says."""
-    return whole(max(size, n * math.sqrt(budget.epsilon / (4 * count))), n)
-
-
-def whole(value: float, largest: int | None = None) -> int:
-    """Round to the nearest whole number of at least 1 and at most `largest`."""
-    number = max(1, round(value))
-    return number if largest is None else min(number, largest)

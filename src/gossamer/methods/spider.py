@@ -17,18 +17,19 @@ step moves by at most ηC, or thereabouts, so C_t is taken as min(2, Lη)·C.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from gossamer import gradients
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
-from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate
+from gossamer.methods.base import Method, Report, declare, rate_at, sampling_rate, typical_rate
 from gossamer.methods.fields import Clip, Count, LearningRate, Noise, Output, Smoothness
+from gossamer.methods.theory import batch_for, signal, walk
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Difference, Gradient
+from gossamer.privacy.budget import Budget
 from gossamer.privacy.sampling import Poisson
 from gossamer.privacy.schedule import Query, Schedule
 
@@ -67,6 +68,35 @@ class Spider(Method[ERM]):
     noise: Noise = None
     output: Output = "last"
 
+    @classmethod
+    def for_problem(cls, n: int, d: int, budget: Budget, *, smoothness: float, gap: float, **options: Any) -> "Spider":
+        """Return the settings of Arora et al.'s Theorem 4.2: T = (LF₀/G²)^(1/3) s^(4/3), q = s²/T, b1 = n, η = 1/(2L).
+
+        With s = nε/√(d ln(1/δ)). A difference asks max(s²/T, n/√T) records, or more where accounting needs it
+        (`theory.batch_for`); the theorem's other arm, T ≥ s, binds only where LF₀ < G²/s. The gradient of a random
+        iterate is then of the order (LF₀G)^(1/3) s^(−2/3). Constants that the theorem hides are 1.
+
+        Args:
+          n: number of records.
+          d: number of parameters.
+          budget: what may be spent; ε must be finite.
+          smoothness: L, of one record's loss.
+          gap: F₀, how far the objective is above its minimum at the start.
+          options: other settings, such as the clip G, which should bound one record's gradient.
+        """
+        bound = options.get("clip", cls.clip)
+        steps, period, batch, _ = walk(n, signal(n, d, budget), smoothness=smoothness, gap=gap, bound=bound)
+        carried = max(1, gradients.refreshes(steps, period)[1])
+        theory = dict(
+            steps=steps,
+            period=period,
+            learning_rate=1 / (2 * smoothness),
+            smoothness=smoothness,
+            batch_size=batch_for(batch, carried, n, budget),
+            output="random",
+        )
+        return cls(**{**theory, **options})
+
     def schedule(self, n: int) -> Schedule:
         """Return the refreshes and the differences."""
         fresh, carried = gradients.refreshes(self.steps, self.period)
@@ -75,7 +105,7 @@ class Spider(Method[ERM]):
         gradient = Query("gradient", fresh, Poisson(refresh_rate), clip=f"{self.clip:g}", weight=1 / refresh_rate**2)
         if not carried:
             return declare(self.noise, gradient)
-        shrink = min(2.0, self.smoothness * float(rate_at(self.learning_rate, jnp.int32(0))))
+        shrink = min(2.0, self.smoothness * typical_rate("learning_rate", self.learning_rate, self.steps))
         difference = Query(
             "difference",
             carried,

@@ -2,7 +2,7 @@
 
     name here        paper   meaning
     steps            T       epochs; epoch s = 1, …, T has 2^s·m inner steps
-    inner_steps      m       Θ(L) in Theorem 4.4
+    inner_steps      m       Θ(L) in Theorem 4.4, LD²/F₀ in any unit
     learning_rate    η       step size; 1/(13L) there, with one record per step
     clip             G       bound on one record's gradient norm (an assumption in print, enforced here)
     smoothness       L       bound on how fast one record's gradient changes; sets the threshold of differences
@@ -28,6 +28,7 @@ from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method, Report, declare, sampling_rate
 from gossamer.methods.fields import Clip, Count, FixedRate, Noise, Output, Smoothness, Whole
+from gossamer.methods.theory import positive
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient
 from gossamer.privacy.budget import Budget
@@ -67,17 +68,30 @@ class SVRGpp(Method[ERM]):
     output: Output = "last"
 
     @classmethod
-    def for_problem(cls, n: int, d: int, budget: Budget, *, smoothness: float, **options: Any) -> "SVRGpp":
-        """Return the parameters of Theorem 4.4: η = 1/(L(1 + 12/b)), m = Θ(L), 2^T = nε/(4·clip·√(d ln(1/δ))).
+    def for_problem(
+        cls, n: int, d: int, budget: Budget, *, smoothness: float, distance: float = 1.0, **options: Any
+    ) -> "SVRGpp":
+        """Return the parameters of Theorem 4.4: η = 1/(L(1 + 12/b)), m = LD/G, 2^T = nε/(4√(d ln(1/δ))).
 
-        Options are fields, such as the clip. The printed η = 1/(13L) is this one for samples of one record: the
-        sampling variance falls with b.
+        The printed η = 1/(13L) is this one for samples of one record: the sampling variance falls with b. After T
+        epochs the bound is of the order (F₀ + LD²/m)/2^T, with F₀ ≤ GD what is left to descend at the start. So more
+        inner steps than LD/G bring nothing. (The theorem prints Θ(L), and nε/(G√(d ln(1/δ))) for 2^T, which are these
+        where G and D are 1.) There the bound is of the order of the noise's part, GD√(d ln(1/δ))/(nε).
+
+        Args:
+          n: number of records.
+          d: number of parameters.
+          budget: what may be spent.
+          smoothness: L, of one record's loss.
+          distance: D, how far the start is from a minimiser.
+          options: other settings, such as the clip G, which should bound one record's gradient.
         """
+        positive(smoothness=smoothness, distance=distance)
         clip, batch = options.pop("clip", cls.clip), min(options.pop("batch_size", cls.batch_size), n)
-        signal = n * min(budget.epsilon, 1e3) / (clip * math.sqrt(d * -math.log(budget.delta)))
+        signal = n * min(budget.epsilon, 1e3) / math.sqrt(d * -math.log(budget.delta))
         theory = dict(
             steps=max(2, round(math.log2(max(signal / 4, 1.0)))),
-            inner_steps=max(1, math.ceil(smoothness)),
+            inner_steps=math.ceil(smoothness * distance / clip),
             learning_rate=1 / (smoothness * (1 + 12 / batch)),
             clip=clip,
             smoothness=smoothness,

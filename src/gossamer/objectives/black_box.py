@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer import geometry
 from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Bound, Problem
 from gossamer.oracle.locality import trusted
@@ -24,6 +25,8 @@ class BlackBox(Problem):
         a scikit-learn pipeline, a simulator. It must not call JAX, and each number must depend on its own record
         alone: a function that looks at the other records of the batch (ranks, batch statistics) breaks the guarantee.
       python: whether `value` is such a Python function.
+      constraint: a public convex set for x such as `gs.L2Ball(1.0)`. `value` is called at the nearest allowed points
+        alone, those of the search included: what is minimised is value(Π(x)), which is as Lipschitz as `value`.
       version: a name for what the Python function does, such as "fee model 2026-03". Runs that are saved need it: a run
         that was saved under another name is not continued. Change it whenever the function's values change.
 
@@ -36,11 +39,13 @@ class BlackBox(Problem):
     value: Callable[..., Any]
     python: bool = False
     version: str | None = None
+    constraint: geometry.Constraint | None = None
 
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     def evaluate(self, params: PyTree, record: PyTree, number: jax.Array | int = 0) -> jax.Array:
-        """Return the value at one record; `number` is the round, for messages."""
+        """Return the value at one record, at the nearest allowed params; `number` is the round, for messages."""
+        params = self.project(params)
         if not self.python:
             return self.value(params, record)
 
@@ -55,6 +60,10 @@ class BlackBox(Problem):
         # It is handed whole batches, and nothing can check what it does with them.
         because = "Each number that the Python function returns depends on its own record alone."
         return trusted(call, because)(params, record, jnp.int32(number))
+
+    def project(self, params: PyTree) -> PyTree:
+        """Return the nearest params that are allowed: post-processing, no record is touched."""
+        return params if self.constraint is None else self.constraint.project(params)
 
     @property
     def record_loss(self) -> Callable[[PyTree, PyTree], jax.Array]:

@@ -123,6 +123,10 @@ class KL(Divergence):
         """Return e^s."""
         return _entropic_weight(s, _LOG_LARGEST_WEIGHT)
 
+    def shift(self, losses: jax.Array, penalty: jax.Array | float) -> jax.Array:
+        """Return the minimising η in closed form: λ ln of the mean of e^{ℓ/λ}."""
+        return penalty * (jax.nn.logsumexp(losses / penalty) - math.log(losses.size))
+
     def smoothness(self, below: float = math.inf) -> float:
         """Return M = e^below."""
         return math.exp(below) if below < 700 else math.inf

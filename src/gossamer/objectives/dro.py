@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer import geometry
 from gossamer.base.trees import PyTree
-from gossamer.objectives.divergences import KL, ChiSquare, Divergence, WorstCase, turning_point
+from gossamer.objectives.divergences import KL, ChiSquare, Divergence, KLCVaR, WorstCase, turning_point
 from gossamer.objectives.erm import ERM
 from gossamer.objectives.problem import Problem
 
@@ -41,6 +42,8 @@ class DRO(Problem):
         it above what losses come to, without looking at the records. None: 10 for the ball, no cut for a penalty.
       scale: G, public, of η: the dual moves G times as far for the same step. For a penalty.
       smallest_penalty: λ0, below which the λ of the ball never falls.
+      regularizer: a public penalty of x such as `gs.L2(1e-2)`, handled by its proximal operator.
+      constraint: a public convex set for x such as `gs.L2Ball(1.0)`, handled by projection.
 
     Example:
       >>> import gossamer as gs
@@ -56,6 +59,8 @@ class DRO(Problem):
     loss_bound: float | None = None
     scale: float = 1.0
     smallest_penalty: float = 1e-3
+    regularizer: geometry.Regularizer = geometry.Zero()  # noqa: RUF009  (frozen)
+    constraint: geometry.Constraint | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.divergence, Divergence):
@@ -70,9 +75,15 @@ class DRO(Problem):
                 f"penalty = {self.penalty!r} and radius = {self.radius!r}: give one of them. A ball has its own λ, "
                 "which the method finds."
             )
-        if self.radius is not None and not isinstance(self.divergence, KL):
+        if self.radius is not None and not isinstance(self.divergence, KL | KLCVaR):
             raise ValueError(
-                f"radius = {self.radius!r} needs divergence = gs.KL(), got {self.divergence!r}. Give a penalty instead."
+                f"radius = {self.radius!r} needs divergence = gs.KL() or gs.KLCVaR(alpha), got {self.divergence!r}. "
+                "Give a penalty instead."
+            )
+        if self.radius is not None and self.radius >= self.log_largest_weight:
+            raise ValueError(
+                f"radius = {self.radius!r} must be below −ln alpha = {self.log_largest_weight:.4g}: no distribution "
+                "with weights of at most 1/alpha is farther. Choose a smaller alpha."
             )
         if self.radius is not None and self.loss_bound is None:
             object.__setattr__(self, "loss_bound", 10.0)
@@ -80,6 +91,11 @@ class DRO(Problem):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
                 raise ValueError(f"{name} = {value!r} must be a finite number above 0.")
+        geometry.check(self.regularizer, self.constraint)
+
+    def prox(self, params: PyTree, step: jax.Array | float) -> PyTree:
+        """Return the proximal point of step·r within the constraint: post-processing, no record is touched."""
+        return geometry.prox(self.regularizer, self.constraint, params, step)
 
     @property
     def largest_penalty(self) -> float:
@@ -105,6 +121,11 @@ class DRO(Problem):
         `init=(params, 0.0)`; `result.params` is the pair. One threshold then covers both, which is what `DoubleSpider`
         does better.
         """
+        if self.constraint is not None or not isinstance(self.regularizer, geometry.Zero):
+            raise ValueError(
+                "a lifted problem is about pairs (x, η), and a regularizer or constraint about x alone. Use "
+                "DoubleSpider, or leave them out."
+            )
         return ERM(self.dual_loss())
 
     def objective(self, params: PyTree, data: PyTree) -> jax.Array:
@@ -112,27 +133,40 @@ class DRO(Problem):
         losses = jax.lax.map(lambda record: self.record_value(params, record), data, batch_size=4096)
         # The dual minimises, so its own dependence on x has no share in the gradient.
         fixed = jax.lax.stop_gradient(losses)
-        if self.penalty is not None:
-            eta = self.divergence.shift(fixed, self.penalty)
-            return self.penalty * jnp.mean(self.divergence.conjugate((losses - eta) / self.penalty)) + eta
-        assert self.radius is not None
-        penalty = _ball_penalty(fixed, self.radius, self.smallest_penalty)
-        return penalty * (_log_mean_exp(losses / penalty) + self.radius)
+        penalty = self._penalty(fixed)
+        eta = self.divergence.shift(fixed, penalty)
+        worst = penalty * jnp.mean(self.divergence.conjugate((losses - eta) / penalty)) + eta
+        return worst + penalty * (self.radius or 0.0) + self.regularizer.value(params)
 
     def worst_case(self, losses: Any) -> WorstCase:
         """Return the distribution that is worst for these losses, and the objective there, in float64. Not private.
 
-        Losses are taken as they are, without the cut at `loss_bound`.
+        Losses are taken as they are, without the cut at `loss_bound`, and without the penalty of x.
         """
-        if self.penalty is not None:
-            return self.divergence.worst_case(losses, self.penalty)
-        assert self.radius is not None
         with jax.enable_x64(True):
-            wide = jnp.asarray(np.asarray(losses, np.float64))
-            penalty = _ball_penalty(wide, self.radius, self.smallest_penalty)
-            weights = jax.nn.softmax(wide / penalty)
-            value = penalty * (_log_mean_exp(wide / penalty) + self.radius)
-            return WorstCase(np.asarray(weights), float(value))
+            penalty = float(self._penalty(jnp.asarray(np.asarray(losses, np.float64))))
+        weights, value = self.divergence.worst_case(losses, penalty)
+        return WorstCase(weights, value + penalty * (self.radius or 0.0))
+
+    @property
+    def log_largest_weight(self) -> float:
+        """The logarithm of the largest weight that the worst case may give to a record."""
+        return getattr(self.divergence, "log_largest_weight", math.inf)
+
+    def _penalty(self, losses: jax.Array) -> jax.Array:
+        """Return λ: the problem's own, or for a ball the best λ ≥ λ0, at which the worst case is at distance ρ."""
+        if self.penalty is not None:
+            return jnp.asarray(self.penalty, losses.dtype)
+        radius = self.radius
+        assert radius is not None
+        low = jnp.asarray(self.smallest_penalty, losses.dtype)
+        high = jnp.maximum(low, (jnp.max(losses) - jnp.min(losses)) / math.sqrt(8 * radius))
+
+        def near(penalty: jax.Array) -> jax.Array:
+            weights = self.divergence.weight((losses - self.divergence.shift(losses, penalty)) / penalty)
+            return jnp.mean(self.divergence(weights)) <= radius
+
+        return turning_point(near, low, high)
 
 
 @dataclass(frozen=True)
@@ -155,20 +189,3 @@ class DualLoss:
         x, eta = point
         excess = (self.problem.record_value(x, record) - self.problem.scale * eta) / self.penalty
         return self.problem.scale * (1.0 - self.problem.divergence.weight(excess))
-
-
-def _ball_penalty(losses: jax.Array, radius: float, smallest: float) -> jax.Array:
-    """Return the best λ ≥ λ0: that at which p ∝ exp(ℓ/λ) is at distance ρ, if there is one."""
-    low = jnp.asarray(smallest, losses.dtype)
-    high = jnp.maximum(low, (jnp.max(losses) - jnp.min(losses)) / math.sqrt(8 * radius))
-    return turning_point(lambda penalty: _divergence_at(losses, penalty) <= radius, low, high)
-
-
-def _log_mean_exp(exponents: jax.Array) -> jax.Array:
-    return jax.nn.logsumexp(exponents) - math.log(exponents.size)
-
-
-def _divergence_at(losses: jax.Array, penalty: jax.Array) -> jax.Array:
-    """Return KL(p, 1/n) for p ∝ exp(ℓ/λ); it falls as λ grows."""
-    exponents = losses / penalty
-    return jnp.dot(jax.nn.softmax(exponents), exponents) - _log_mean_exp(exponents)

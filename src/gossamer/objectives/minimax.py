@@ -33,7 +33,7 @@ class BestResponse(Protocol):
 
 @dataclass(frozen=True)
 class Minimax(Problem):
-    """min over x, max over y, of (1/n) Σ loss(x, y; z_i) + public(x, y).
+    """min over x, max over y, of (1/n) Σ loss(x, y; z_i) + public(x, y) + r(x).
 
     The starting point is the pair `init=(x0, y0)`, and `result.params` is the pair too.
 
@@ -45,6 +45,7 @@ class Minimax(Problem):
         configured with `ascent="best_response"`.
       public: `public(x, y, key)` → scalar, a term that meets no record: it is differentiated without asking. Its key
         is for public randomness, and different in every step.
+      regularizer: a public penalty of x such as `gs.L2(1e-2)`, handled by its proximal operator.
       private_blocks: the players whose gradient meets records. With `("x",)` the loss does not depend on y, whose
         gradient is that of `public`: methods then take `ascent="public"`.
 
@@ -61,6 +62,7 @@ class Minimax(Problem):
     best_response: BestResponse | None = None
     public: Callable[[PyTree, PyTree, jax.Array], jax.Array] | None = None
     private_blocks: tuple[str, ...] = ("x", "y")
+    regularizer: geometry.Regularizer = geometry.Zero()  # noqa: RUF009  (frozen)
 
     suffixes: ClassVar[tuple[str, ...]] = ("_x", "_y")
 
@@ -72,6 +74,7 @@ class Minimax(Problem):
             )
         if self.private_blocks == ("x",) and self.public is None:
             raise ValueError("private_blocks = ('x',) needs public(x, y, key): nothing else moves y.")
+        geometry.check(self.regularizer, self.constraint_x)
 
     @property
     def record_loss(self) -> Callable[[PyTree, PyTree], jax.Array]:
@@ -107,17 +110,25 @@ class Minimax(Problem):
         """Return the nearest x that is allowed: post-processing, no record is touched."""
         return x if self.constraint_x is None else self.constraint_x.project(x)
 
+    def prox_x(self, x: PyTree, step: jax.Array | float) -> PyTree:
+        """Return the proximal point of step·r within the constraint of x."""
+        return geometry.prox(self.regularizer, self.constraint_x, x, step)
+
     def project_y(self, y: PyTree) -> PyTree:
         """Return the nearest y that is allowed."""
         return y if self.constraint_y is None else self.constraint_y.project(y)
 
     def objective(self, params: PyTree, data: PyTree) -> jax.Array:
-        """Return the exact mean loss on a table plus the public term: not private."""
+        """Return the exact mean loss on a table plus the public term and the penalty: not private."""
         losses = jax.lax.map(lambda record: self.record_loss(params, record), data, batch_size=4096)
-        return jnp.mean(losses) + (
-            0.0
-            if self.public is None
-            else self._public_value(params, jax.random.fold_in(jax.random.key(_EVALUATION), 0))
+        return (
+            self.regularizer.value(self.blocks(params)[0])
+            + jnp.mean(losses)
+            + (
+                0.0
+                if self.public is None
+                else self._public_value(params, jax.random.fold_in(jax.random.key(_EVALUATION), 0))
+            )
         )
 
     def check_ascent(self, ascent: str) -> None:

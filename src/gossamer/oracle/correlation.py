@@ -95,27 +95,46 @@ def answer_noise(stream: Stream | None) -> float:
 
 
 def mixed(stream: Stream, place: jax.Array, draw: Callable[[jax.Array], PyTree], like: PyTree) -> PyTree:
-    """Return Σ_j (C⁻¹)_{place, j} draw(j), in the shape of `like`: draws are made again for every answer, not kept."""
+    """Return Σ_j (C⁻¹)_{place, j} draw(j), in the shape of `like`: draws are made again for every answer, not kept.
+
+    An answer of the tree needs two draws on average and ⌊log2 T⌋ + 1 at most. One of the factorization needs all draws
+    up to its place, T/2 on average.
+    """
+    if stream.strategy == "tree":
+        return _mixed_along_a_tree(place, draw)
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(like))
     chunk = max(1, min(stream.length, _DRAWN_AT_A_TIME // max(1, size)))
     count = -(-stream.length // chunk)
 
-    def add(total: PyTree, part: tuple[jax.Array, jax.Array]) -> tuple[PyTree, None]:
-        weights, places = part
-        draws = jax.vmap(draw)(places)
-        # Products and not a matrix product, which has none for integers on some devices.
-        return jax.tree.map(lambda t, z: t + _weighted(weights, z), total, draws), None
-
     with jax.enable_x64(True):
         row = jnp.asarray(mixture(stream.strategy, stream.length))[place]
         row = jnp.pad(row, (0, count * chunk - stream.length)).reshape(count, chunk)
+        places = jnp.arange(count * chunk).reshape(count, chunk)
+
+        def add(i: jax.Array, total: PyTree) -> PyTree:
+            draws = jax.vmap(draw)(places[i])
+            return jax.tree.map(lambda t, z: t + _weighted(row[i], z), total, draws)
+
         zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, row.dtype), like)
-        mixed = jax.lax.scan(add, zero, (row, jnp.arange(count * chunk).reshape(count, chunk)))[0]
-        return jax.tree.map(_whole, mixed)
+        needed = jnp.asarray(place, jnp.int32) // chunk + 1  # draws behind the place have no part in it
+        total = jax.lax.fori_loop(jnp.int32(0), needed, add, zero)
+        return jax.tree.map(lambda leaf: jnp.rint(leaf).astype(jnp.int64), total)
 
 
-def _whole(noise: jax.Array) -> jax.Array:
-    return noise if jnp.issubdtype(noise.dtype, jnp.integer) else jnp.rint(noise).astype(jnp.int64)
+def _mixed_along_a_tree(place: jax.Array, draw: Callable[[jax.Array], PyTree]) -> PyTree:
+    """Return J_b − Σ J_{b − 2^j} over 2^j < lowbit(b), b = place + 1, in whole numbers: row b of N⁻¹.
+
+    The node that ends at b lies over leaf b and over its children, which end at b − 1, b − 2, b − 4, …: so that is what
+    is left of it for leaf b alone.
+    """
+    end = jnp.asarray(place, jnp.int32) + 1
+    children = jax.lax.population_count((end & -end) - 1)
+
+    def subtract(j: jax.Array, total: PyTree) -> PyTree:
+        return jax.tree.map(jnp.subtract, total, draw(end - 1 - jnp.left_shift(jnp.int32(1), j)))
+
+    with jax.enable_x64(True):
+        return jax.lax.fori_loop(jnp.int32(0), children, subtract, draw(end - 1))
 
 
 def _weighted(weights: jax.Array, draws: jax.Array) -> jax.Array:
