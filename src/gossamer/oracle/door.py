@@ -222,7 +222,7 @@ class Oracle:
             part = Sample(*drawn)
             if part.rows is None:
                 return door.shards.in_tiles(lambda start: self._tile(shard, start), part.mask, total)
-            return total(self._batch(shard, part), part.mask)
+            return total(self._batch(part, shard), part.mask)
 
         return door.shards.each(one, (sample.rows, sample.mask, sample.coming))
 
@@ -232,14 +232,15 @@ class Oracle:
             return self.door.store.record()
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self._secrets.data)
 
-    def _batch(self, shard: jax.Array, sample: Sample) -> PyTree:
+    def _batch(self, sample: Sample, shard: jax.Array | int = 0) -> PyTree:
         """Return the records of a sample of one shard."""
-        rows, store = sample.rows, self.door.store
-        assert rows is not None
+        rows, data, store = sample.rows, self._secrets.data, self.door.store
+        if rows is None:
+            return data
         if store is not None:
-            return store.sample(shard, rows, rows if sample.coming is None else sample.coming)
+            return store.sample(jnp.int32(shard), rows, rows if sample.coming is None else sample.coming)
         begin = self._begin(shard)
-        return jax.tree.map(lambda leaf: leaf[begin + rows], self._secrets.data)
+        return jax.tree.map(lambda leaf: leaf[begin + rows], data)
 
     def _tile(self, shard: jax.Array, start: jax.Array) -> PyTree:
         """Return consecutive records of one shard, with zeros behind the last."""
@@ -259,7 +260,7 @@ class Oracle:
 
         return jax.tree.map(cut, self._secrets.data)
 
-    def _begin(self, shard: jax.Array) -> jax.Array:
+    def _begin(self, shard: jax.Array | int) -> jax.Array | int:
         """Return where a shard begins in this device's arrays."""
         shards = self.door.shards
         return (shard % shards.here) * shards.rows

@@ -128,6 +128,9 @@ def _draw(
     pairs = max(1, (size + 1) // 2)
     columns = min(pairs, 16 * (1 + math.isqrt(pairs) // 128))
     rows = -(-pairs // columns)
+    second_key = jax.random.clone(
+        key
+    )  # for children, which share nothing with what is drawn (`base.generator`, Domains)
     words = jax.random.bits(key, (4, rows, columns), jnp.uint32)
     normal, settled = first_level(words)
     values, sure = first(normal)
@@ -145,7 +148,7 @@ def _draw(
     def settle(state: State) -> State:
         turn, row, left, values = state
         place = (slice(None), row, column_numbers)
-        more = jax.random.bits(jax.random.fold_in(key, turn), (8, columns), jnp.uint32)
+        more = jax.random.bits(jax.random.fold_in(second_key, turn), (8, columns), jnp.uint32)
         drawn = words.at[place].get(mode="clip")
         pair = on_host(drawn, more, row < rows)
         left = left.at[row, column_numbers].set(False, mode="drop")

@@ -110,13 +110,14 @@ def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
     with negligible probability and charges that probability to δ.
     """
     table = jnp.asarray(_digit_table(n, rate))
+    rest_key = jax.random.clone(key)  # for a child, which shares nothing with what is drawn (`base.generator`, Domains)
     leading = jax.random.bits(key, (1, table.shape[1], capacity), jnp.uint32)
     likely = _digits(leading, table[:1])
     places = jnp.arange(table.shape[1], dtype=jnp.uint32)[:, None]
     last_reached = table[0].reshape(-1)[jnp.maximum(places * _BASE + likely, 1) - 1]
 
     def exact() -> jax.Array:
-        rest = jax.random.bits(jax.random.fold_in(key, 0), (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
+        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
         return _digits(jnp.concatenate([leading, rest]), table)
 
     # Only a number whose leading word is a threshold's is undecided.
@@ -205,6 +206,7 @@ def scattered(key: jax.Array, sample: Sample) -> Sample:
     (size,) = sample.mask.shape
     room = max(1, (size - 1).bit_length())
     slots = jnp.arange(size, dtype=jnp.uint32)
+    rest_key = jax.random.clone(key)  # for a child, as above
     first = jax.random.bits(key, (2, size), jnp.uint32)
     with jax.enable_x64(True):
         high, low = first.astype(jnp.uint64)
@@ -213,7 +215,7 @@ def scattered(key: jax.Array, sample: Sample) -> Sample:
         order = (ordered & ((1 << room) - 1)).astype(jnp.uint32)
 
     def by_all_bits() -> jax.Array:
-        rest = jax.random.bits(jax.random.fold_in(key, 0), (_WORDS - 2, size), jnp.uint32)
+        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 2, size), jnp.uint32)
         return jax.lax.sort((*first, *rest, slots), num_keys=_WORDS)[-1]
 
     order = jax.lax.cond(alike, by_all_bits, lambda: order)
