@@ -61,11 +61,11 @@ def measure(folder: Path, on_disk: bool) -> dict[str, float]:
     import gossamer as gs
     from gossamer.base.entropy import new_key
     from gossamer.engine.opening import open_run
-    from gossamer.oracle.records import Records, Shards, Store
+    from gossamer.oracle.records import Records, Shards, Store, longest_tile
 
     table: Any = tuple(np.load(folder / name, mmap_mode="r" if on_disk else None) for name in ("X.npy", "y.npy"))
     n = len(table[0])
-    shards = Shards(n)
+    shards = Shards.over(None, n, longest=longest_tile(table))
     store = Store(table, shards) if on_disk else None
     records = (
         Records((), n, store.record(), shards, store)

@@ -51,7 +51,7 @@ def main() -> None:
         mesh=mesh,
         checkpoints=gs.Checkpoints(given.checkpoints, every=100, resume=given.resume),
     )
-    print("weights", " ".join(f"{value:.6f}" for value in np.asarray(result.params["weights"])))
+    print("weights", " ".join(f"{value:.9g}" for value in np.asarray(result.params["weights"])))
     print("epsilon", result.certificate.epsilon)
 
     multihost_utils.sync_global_devices("done")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.engine import loop, solving
 from gossamer.engine.opening import open_run, set_up
+from gossamer.oracle import stored
 from gossamer.oracle.door import Door, Oracle, Question, Secrets
 from gossamer.oracle.shards import Shards, local_rows, spread
 from gossamer.privacy import accounting
@@ -93,12 +95,96 @@ def test_samples_of_shards(name):
     close(jax.tree.map(lambda leaf: leaf[0], one_by_one), spread_out.params)
 
 
+def bits(result):
+    """Return all that a run releases, as one array of bytes."""
+    return np.concatenate([np.asarray(leaf).ravel().view(np.uint8) for leaf in jax.tree.leaves(result)])
+
+
+def network(params, record):
+    """The loss of a small network with one hidden layer."""
+    x, label = record
+    return jax.nn.softplus(-label * (jnp.tanh(x @ params[0] + params[1]) @ params[2]))
+
+
+def network_run(method, backend, data, **options):
+    """Train it; return all that is released."""
+    numbers = np.random.default_rng(1)
+    start = (numbers.normal(size=(6, 5)) / 2, np.zeros(5), numbers.normal(size=5))
+    start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), start)
+    budget = gs.Budget(4.0, 1e-3)
+    result = gs.solve(
+        gs.ERM(network), data, method, budget, init=start, seed=0, progress=False, backend=backend, **options
+    )
+    return bits((result.params, result.history))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", deep_but(["SGD", "GD", "PrivateDiff", "RGDA in one pass", "O2NC"], "SGD"))
+def test_eight_devices_are_one_in_every_bit(name):
+    """Samples, blocks, sums, noise and all that follows; other shards are other samples, and give other bits."""
+    entry = ENTRIES[name]
+    alone = bits(entry.solve(seed=0, shards=8).params)
+    np.testing.assert_array_equal(bits(entry.solve(seed=0, mesh=MESH).params), alone)
+    assert (bits(entry.solve(seed=0, shards=4).params) != alone).any()
+
+
+@pytest.mark.deep
+def test_a_run_continues_on_other_devices(tmp_path, monkeypatch):
+    """Saved on four devices, it ends on eight, on two, or on one without a mesh, with the bits of a whole run."""
+    entry = ENTRIES["SGD"]
+    whole = bits(entry.solve(seed=0, shards=8).params)
+    save = gs.Checkpoints.save
+
+    def killed(self, identity, run):
+        save(self, identity, run)
+        if run[1].t > 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gs.Checkpoints, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        entry.solve(
+            seed=0, mesh=Mesh(jax.devices()[:4], ("records",)), checkpoints=gs.Checkpoints(tmp_path / "run", every=2)
+        )
+    monkeypatch.undo()
+    for options in ({"shards": 8}, {"mesh": MESH}, {"mesh": Mesh(jax.devices()[:2], ("records",))}):
+        again = tmp_path / f"again{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(tmp_path / "run", again)
+        resumed = entry.solve(seed=1, checkpoints=gs.Checkpoints(again, resume=True), **options)
+        np.testing.assert_array_equal(bits(resumed.params), whole)
+
+
+@pytest.mark.deep
+@pytest.mark.hostile
+@pytest.mark.parametrize("backend", ["ghost", "vmap"])
+@pytest.mark.parametrize("sampled", [True, False])
+def test_the_same_bits_on_any_number_of_devices_and_from_disk(backend, sampled, tmp_path, monkeypatch):
+    """Shards of several blocks, read in several tiles of which the last is not full."""
+    monkeypatch.setattr(stored, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stored, "CHUNK_BYTES", 64 * 7 * 4)
+    numbers = np.random.default_rng(0)
+    rows = numbers.normal(size=(1501, 6)).astype(np.float32)
+    memory = (rows, np.sign(numbers.normal(size=1501)).astype(np.float32))
+    for name, leaf in zip("xy", memory, strict=True):
+        np.save(tmp_path / f"{name}.npy", leaf)
+    disk = tuple(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "xy")
+    size = 600 if sampled else 1501
+    method = gs.methods.Spider(steps=4, period=2, batch_size=size, refresh_batch_size=600 if sampled else None)
+    one_piece = network_run(method, backend, memory)
+    np.testing.assert_array_equal(network_run(method, backend, disk), one_piece)
+    alone = network_run(method, backend, memory, shards=8)
+    for devices in (1, 2, 4, 8):
+        mesh = Mesh(jax.devices()[:devices], ("records",))
+        np.testing.assert_array_equal(network_run(method, backend, memory, mesh=mesh), alone)
+    np.testing.assert_array_equal(network_run(method, backend, disk, mesh=mesh), alone)
+    assert (one_piece != alone).any()
+
+
 class NoiseOnEveryShard(Oracle):
     """Unsound for utility, and not what is certified: every shard adds noise before the sums are added up."""
 
     def clipped_sum(self, h, sample, clip):
         total = super().clipped_sum(h, sample, clip)
-        key = jax.random.fold_in(jax.random.key(99), self.door.shards.here())
+        key = jax.random.fold_in(jax.random.key(99), self.door.shards.numbers()[0])
         noise = self.noise(key, total, jnp.float32(1.0), (1.0,))
         with jax.enable_x64(True):
             return jax.tree.map(lambda a, z: a + z, total, self.door.shards.add_up(noise))
@@ -107,7 +193,7 @@ class NoiseOnEveryShard(Oracle):
 class OneSampleKey(Oracle):
     """Unsound: all shards draw with one key, so that rows of different shards are sampled together."""
 
-    def sample_key(self, key):
+    def sample_key(self, key, shard):
         return key
 
 
@@ -123,7 +209,7 @@ def answers(kind, sharded, noise):
     capacity = N  # nothing is cut: it is the law of the samples that is compared
     mesh = MESH if sharded else None
     shards = Shards.over(mesh, N)
-    door = Door(N, schedule, (("mean", shards.rows if sharded else capacity),), "vmap", None, shards.axes, shards.count)
+    door = Door(N, schedule, (("mean", shards.rows if sharded else capacity),), "vmap", None, shards)
     keys = loop.split(new_key(5))
     level = {"mean": jnp.float32(noise)}
 
@@ -136,7 +222,7 @@ def answers(kind, sharded, noise):
 
     if not sharded:
         return np.asarray(jax.jit(draw)(loop.make_secrets(door, jnp.asarray(ROWS), level, keys)))[:, 0]
-    secrets = loop.make_sharded_secrets(door, spread(ROWS, N, MESH), level, keys, MESH)
+    secrets = loop.make_sharded_secrets(door, spread(ROWS, shards, MESH, 0), level, keys, MESH)
     rows = P(MESH.axis_names)
     specs = Secrets(data=rows, noise=P(), key=P(), order=rows, present=rows)
     run = jax.shard_map(draw, mesh=MESH, in_specs=(specs,), out_specs=P(), check_vma=False)
@@ -191,6 +277,10 @@ def test_what_a_mesh_refuses():
     entry = ENTRIES["GD"]
     with pytest.raises(ValueError, match="fewer than the mesh has devices"):
         entry._replace(data=jax.tree.map(lambda leaf: leaf[:5], entry.data)).solve(seed=0, mesh=MESH)
+    with pytest.raises(ValueError, match="shards = 12 must be a multiple of the number of devices"):
+        entry.solve(seed=0, mesh=MESH, shards=12)
+    with pytest.raises(ValueError, match=r"shards = 62 .* at most the number of records"):
+        entry.solve(seed=0, shards=62)
     with pytest.raises(ValueError, match="diagnostics=True does not go with a mesh"):
         entry.solve(seed=0, mesh=MESH, diagnostics=True)
 

@@ -21,6 +21,7 @@ from gossamer.methods.perturbation import (
     output_perturbation,
 )
 from gossamer.objectives import huber, logistic, smoothed_hinge, softmax, squared
+from gossamer.oracle import minimiser
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.minimiser import Deviations, RidgeRisk, perturbed_minimiser
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
@@ -324,3 +325,34 @@ def test_a_solver_that_fails_releases_nothing():
     kinked = LinearLoss(lambda score, target: jnp.abs(score - target), lipschitz=1.0)
     with pytest.raises(ArithmeticError, match="nothing was released"):
         output_perturbation(ridge(1e-3, loss=kinked), TABLE, BUDGET, row_norm=1.0, seed=0)
+
+
+def test_a_loss_that_may_look_at_other_records_is_refused():
+    """As at the first door; and what is vouched for stands on the certificate."""
+    rows = np.ones((20, 3), np.float32) / 2
+    data = (rows, np.ones(20, np.float32))
+
+    def solve(pointwise):
+        problem = gs.ERM(LinearLoss(pointwise, lipschitz=1.0, curvature=0.25), regularizer=gs.L2(1.0))
+        return gs.methods.output_perturbation(problem, data, gs.Budget(1.0, 1e-3), row_norm=1.0, seed=0)
+
+    def printed(score, target):
+        jax.debug.print("{}", score)
+        return jax.nn.softplus(-target * score)
+
+    def closed_over(score, target):
+        return jax.nn.softplus(-target * score) + 0.0 * jnp.sum(jnp.asarray(data[1]))
+
+    for pointwise in (printed, closed_over):
+        with pytest.raises(ValueError, match=r"cannot be seen.*gs\.trusted"):
+            solve(pointwise)
+    vouched = solve(gs.trusted(closed_over, because="the targets are public"))
+    assert "Trusted, not checked: the targets are public" in vouched.certificate.assumptions
+
+
+def test_tables_too_large_for_the_rounding_of_their_gradient_are_refused(monkeypatch):
+    monkeypatch.setattr(minimiser, "_MOST_RECORDS", 19)
+    data = (np.ones((20, 3), np.float32), np.ones(20, np.float32))
+    problem = gs.ERM(logistic, regularizer=gs.L2(1.0))
+    with pytest.raises(ValueError, match=r"n = 20 records; .* at most 19"):
+        gs.methods.output_perturbation(problem, data, gs.Budget(1.0, 1e-3), row_norm=1.0, seed=0)

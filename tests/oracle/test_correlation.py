@@ -149,6 +149,17 @@ def test_the_door_draws_the_noise_that_the_proof_is_about(strategy):
     assert np.max(np.abs(measured - independent) / error) > 20
 
 
+def test_all_draws_of_a_stream_count_as_noise(monkeypatch):
+    """A stream that is left after its first answer has drawn for all of its places."""
+    query = Query("first", 2, Blocks(1, Stream("tree", 5, first=0, share=1)))
+    door = Door(12, Schedule((query,)), ())
+    secrets = Secrets(jnp.zeros((12, 1)), {"first": 2.0}, new_key(1), jnp.arange(12))
+    asked = []
+    monkeypatch.setattr(type(door.lattice), "affords", lambda self, sigma, numbers: asked.append(numbers) or True)
+    Ask(Oracle(door, secrets), Ledger.empty(door.schedule), new_key(0))("first", lambda z: z, 1.0)
+    assert asked == [2 * 5]
+
+
 def test_streams_that_would_repeat_noise_are_refused():
     first, rest = two_streams("factorization")
     with pytest.raises(TypeError, match="stream"):  # only disjoint blocks have one

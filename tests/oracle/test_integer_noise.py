@@ -159,6 +159,14 @@ def cell_p_value(values, deviation):
     return chi_square(counts, probabilities)
 
 
+def test_tails_do_not_end_where_uniforms_of_32_bits_end_them():
+    """The least of 2^32 uniforms has a radius of 6.8; the rest, 1e-10 of all, would tell tables apart."""
+    least = integer_noise.second_level(np.zeros((4, 1), np.uint32), np.zeros((8, 1), np.uint32))
+    assert np.max(np.abs(least.hi)) > 14.0
+    short = np.sqrt(-2 * np.log(2.0**-33))  # the control: half a unit of 32 bits
+    assert short < 7 < stats.norm.isf(2.0**-60)
+
+
 @pytest.mark.parametrize("deviation", [0.5, 3.0])
 def test_cells_have_their_probabilities(deviation):
     n = 4_000_000

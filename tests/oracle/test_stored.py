@@ -12,6 +12,7 @@ from testkit.rings import deep_but
 
 import gossamer as gs
 from gossamer.oracle import stored
+from gossamer.oracle.shards import Shards
 
 MESH = Mesh(jax.devices()[:3], ("records",))
 
@@ -44,7 +45,7 @@ def test_disk_is_memory(name, mesh, tmp_path):
     memory = entry.solve(seed=0, mesh=mesh)
     disk = entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0, mesh=mesh)
     for a, b in zip(jax.tree.leaves(disk.params), jax.tree.leaves(memory.params), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(a, b)
     assert disk.certificate == memory.certificate
 
 
@@ -70,6 +71,37 @@ def test_only_the_rows_of_samples_are_read_and_ahead_of_time(tmp_path, monkeypat
     assert len(asked) <= steps + 1
     capacity = dict(gs.plan(entry.method, 61, gs.Budget(4.0, 1e-3)).capacities)["gradient"]
     assert all(len(rows) == capacity for rows in asked)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_changed_during_a_run(tmp_path, monkeypatch):
+    """The run has no result, whether the file is written to or another one is put in its place."""
+    entry, read = ENTRIES["SGD"], stored.Store._read
+    data = on_disk(entry.data, tmp_path)
+    rows = tmp_path / "0.npy"
+
+    def reading(self, which):
+        with rows.open("r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"\0\0\0\0")
+        return read(self, which)
+
+    monkeypatch.setattr(stored.Store, "_read", reading)
+    with pytest.raises(RuntimeError, match=r"0\.npy was changed while it was in use"):
+        entry._replace(data=data).solve(seed=0)
+
+
+def test_a_file_that_is_changed_before_the_first_query(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((100, 4)))
+    data = np.load(tmp_path / "a.npy", mmap_mode="r")
+    marks = stored.marks_of(data)
+    store = stored.Store(data, Shards(100), marks=marks)
+    store.check()
+    np.save(tmp_path / "b.npy", np.ones((100, 4)))
+    os.replace(tmp_path / "b.npy", tmp_path / "a.npy")
+    for refused in (store.check, lambda: stored.Store(data, Shards(100), marks=marks)):
+        with pytest.raises((RuntimeError, ValueError), match=r"was changed while it was in use|is not the file"):
+            refused()
 
 
 @pytest.mark.slow

@@ -73,21 +73,32 @@ def make_secrets(
     return Secrets(data, noise, keys.oracle, order, present)
 
 
-def make_sharded_secrets(door: Door, data: PyTree, noise: dict[str, Any], keys: Keys, mesh: Mesh) -> Secrets:
-    """Give the oracle what it alone may hold, spread over a mesh: every shard has an order and a padding of its own."""
+def make_sharded_secrets(
+    door: Door, data: PyTree, noise: dict[str, Any], keys: Keys, mesh: Mesh | None = None
+) -> Secrets:
+    """Give the oracle what it alone may hold, in shards: each has an order and a padding of its own."""
     shards = door.shards
 
     def orders(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        size = shards.size(shards.here())
-        present = jnp.arange(shards.rows) < size
-        if not door.needs_order:
-            return jnp.zeros(0, jnp.int32), present
-        order = jax.random.permutation(jax.random.fold_in(key, shards.here()), shards.rows)
-        return order[jnp.argsort(order >= size, stable=True)].astype(jnp.int32), present  # padding comes last
+        def one(shard: jax.Array) -> tuple[jax.Array, jax.Array]:
+            size = shards.size(shard)
+            present = jnp.arange(shards.rows) < size
+            if not door.needs_order:
+                return jnp.zeros(0, jnp.int32), present
+            own = key if shards.count == 1 else jax.random.fold_in(key, shard)
+            order = jax.random.permutation(own, jnp.arange(shards.rows, dtype=jnp.int32))
+            return order[jnp.argsort(order >= size, stable=True)], present  # padding comes last
 
-    rows = P(mesh.axis_names)
-    make = jax.jit(jax.shard_map(orders, mesh=mesh, in_specs=P(), out_specs=rows, check_vma=False))
-    order, present = make(keys.order)
+        order, present = jax.vmap(one)(shards.numbers())
+        return order.reshape(-1), present.reshape(-1)
+
+    if mesh is None:
+        order, present = jax.jit(orders)(keys.order)
+    else:
+        rows = P(mesh.axis_names)
+        order, present = jax.jit(
+            jax.shard_map(orders, mesh=mesh, in_specs=P(), out_specs=rows, check_vma=False),
+        )(keys.order)
     return Secrets(data, noise, keys.oracle, order, present)
 
 

@@ -39,6 +39,7 @@ def open_run(
     backend: Backend = "auto",
     microbatch: int | None = None,
     mesh: Mesh | None = None,
+    shards: int | None = None,
 ) -> "Run":
     """Open the door of a planned run.
 
@@ -51,8 +52,9 @@ def open_run(
       backend: how per-record gradients are clipped.
       microbatch: how many records' gradients are in memory at a time.
       mesh: over which the records are spread.
+      shards: in how many shards.
     """
-    records = data if isinstance(data, Records) else place(data, mesh)
+    records = data if isinstance(data, Records) else place(data, mesh, shards)
     setup = set_up(planned, problem, backend, microbatch, records)
     return Run(setup, records, planned.noise(), init, keys=loop.split(key), mesh=mesh)
 
@@ -76,9 +78,9 @@ class Run:
     @functools.cached_property
     def secrets(self) -> Secrets:
         """What the oracle alone may hold."""
-        if self.mesh is None:
-            return loop.make_secrets(self.setup.door, self.records.data, self.noise, self.keys)
         keys, noise = processes.on_mesh((self.keys, self.noise), self.mesh)
+        if self.setup.door.shards.count == 1 and self.mesh is None:
+            return loop.make_secrets(self.setup.door, self.records.data, noise, keys)
         return loop.make_sharded_secrets(self.setup.door, self.records.data, noise, keys, self.mesh)
 
     def advance(self, carry: Carry, stop: int) -> Carry:
@@ -93,6 +95,13 @@ class Run:
     def program(self) -> str:
         """Return the program that `advance` compiles, as text."""
         return loop.advance.lower(self.setup, self.secrets, *self._inputs(self.start, 0), mesh=self.mesh).as_text()
+
+    def program_alone(self) -> str:
+        """Return the program that one device would compile for these shards: the same for all that may continue it."""
+        door = self.setup.door
+        alone = dataclasses.replace(door, cut=dataclasses.replace(door.shards, axes=(), devices=1))
+        shapes = jax.eval_shape(lambda *inputs: inputs, self.secrets, self.start, np.int32(0))
+        return loop.advance.lower(dataclasses.replace(self.setup, door=alone), *shapes).as_text()
 
     def _inputs(self, carry: Carry, stop: int) -> tuple[Carry, Any]:
         return processes.on_mesh(carry, self.mesh), processes.on_mesh(np.int32(stop), self.mesh)
@@ -147,7 +156,5 @@ def set_up(
             raise ValueError(f"the plan is for n = {n} records, but the table has {records.n}.")
         shards = records.shards
         room = [(name, accounting.shard_capacity(bare[name].sampling, n, k, shards.count)) for name, k in capacities]
-        door = dataclasses.replace(
-            door, capacities=tuple(room), axes=shards.axes, devices=shards.count, store=records.store
-        )
+        door = dataclasses.replace(door, capacities=tuple(room), cut=shards, store=records.store)
     return Setup(planned.method, problem, door)

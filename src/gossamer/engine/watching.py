@@ -14,8 +14,9 @@ from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
+from gossamer.oracle.ask import Ask, Ledger
 from gossamer.oracle.clipping import clip_and_sum
-from gossamer.oracle.door import Ask, Door, Ledger, Oracle, Question, Secrets
+from gossamer.oracle.door import Door, Oracle, Question, Secrets
 from gossamer.privacy.schedule import Query
 
 _BLOCKS = 4
@@ -26,7 +27,8 @@ class Watching(Oracle):
     """Answers the exact mean of all records, clipped. Its memory: each query's clipped records by block, and asks."""
 
     def __init__(self, door: Door, data: PyTree):
-        super().__init__(door, Secrets(data, {}, new_key(0), jnp.zeros(0, jnp.int32)))
+        quiet = {query.name: jnp.float32(0) for query in door.schedule}
+        super().__init__(door, Secrets(data, quiet, new_key(0), jnp.zeros(0, jnp.int32)))
         self.blocks: dict[str, int] = {}
         """How many blocks each query had that was asked."""
 

@@ -31,8 +31,9 @@ from gossamer.base.trees import PyTree
 from gossamer.geometry import L2
 from gossamer.methods.result import Result
 from gossamer.objectives.erm import ERM
+from gossamer.oracle import locality
 from gossamer.oracle.clipping.linear import LinearLoss
-from gossamer.oracle.minimiser import Deviations, RidgeRisk, perturbed_minimiser
+from gossamer.oracle.minimiser import Deviations, RidgeRisk, perturbed_minimiser, score_and_target
 from gossamer.oracle.records import check_records
 from gossamer.privacy.budget import Budget, check_budget
 from gossamer.privacy.certificate import certify
@@ -212,7 +213,8 @@ def _run(
             f"the minimiser was not found to a gradient of norm {risk.solver_bound():.3g}; nothing was released. "
             f"Use a strength above {risk.strength:g} or scale the rows to a smaller row_norm than {risk.row_norm:g}."
         )
-    certificate = certify(planned, problem, seed, diagnostics=False, loss_bounds=risk.loss_bounds())
+    trusted = locality.reasons(risk.loss.pointwise, *score_and_target(table))
+    certificate = certify(planned, problem, seed, False, trusted, loss_bounds=risk.loss_bounds())
     return Result(params=params, certificate=certificate, history={})
 
 

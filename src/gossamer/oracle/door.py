@@ -21,6 +21,7 @@ Streams. A schedule may correlate the noise of disjoint queries: `gossamer.oracl
 record still costs one Gaussian of multiplier σ.
 """
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,9 +59,8 @@ class Door:
     """The static size of each sample whose size is random, on each shard."""
     backend: Backend = "auto"
     microbatch: int | None = None
-    axes: tuple[str, ...] = ()
-    """Over which axes of a mesh the records are spread."""
-    devices: int = 1
+    cut: Shards | None = None
+    """How the records are spread; None: they are in one piece."""
     store: Store | None = None
     """Where the records are, if they stay on disk."""
     lattice: Lattice | None = field(default_factory=lambda: Lattice(LATTICE_BITS))
@@ -71,7 +71,7 @@ class Door:
     @property
     def shards(self) -> Shards:
         """Return how the records are spread."""
-        return Shards(self.n, self.axes, self.devices)
+        return Shards(self.n) if self.cut is None else self.cut
 
     def capacity(self, query: Query) -> int:
         """Return the static size of this query's samples; room for all records where none was chosen."""
@@ -104,6 +104,8 @@ class Keys(NamedTuple):
     """The keys of one answer."""
 
     sample: jax.Array
+    slots: jax.Array
+    """Where in the sample's room its rows are put."""
     noise: jax.Array
     spot: jax.Array
     """Of the record whose contribution is measured."""
@@ -129,6 +131,8 @@ class Oracle:
         self.door = door
         self._secrets = secrets
         self._streamed: tuple[str, PyTree] | None = None
+        # Outside of the loop, as a key takes microseconds to make.
+        self._kinds = [jax.random.fold_in(secrets.key, kind) for kind in range(len(door.schedule.queries))]
 
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
         """Answer a question; return the answer and the oracle's memory (unused here)."""
@@ -145,9 +149,10 @@ class Oracle:
             noise = self.noise(keys.noise, total, multiplier, weights)
         else:
             noise, multiplier = self.correlated_noise(asked, stream, total), multiplier * jnp.float32(scale(stream))
-        # All answers of the run, as if each kind of query had as many: what the sampler's error is charged for.
+        # All draws of the run, as if each kind of query had as many: what the sampler's error is charged for.
+        draws = query.count if stream is None else -(-query.count // stream.share) * stream.length
         kinds = len(self.door.schedule.queries) + self.door.elsewhere
-        numbers = kinds * query.count * sum(leaf.size for leaf in jax.tree.leaves(total))
+        numbers = kinds * draws * sum(leaf.size for leaf in jax.tree.leaves(total))
         affordable = lattice.affords(multiplier * max(weights), numbers)
         total = jax.tree.map(lambda leaf: withheld(leaf, ~affordable), total)
         return lattice.released(total, noise, clip, size), memory
@@ -158,11 +163,11 @@ class Oracle:
 
     def drawn(self, query: Query, index: Count, keys: "Keys") -> Sample:
         """Draw the sample of one answer, and the place in it that is looked at more closely."""
-        sample = self.sample(query, index, keys.sample)
-        sample = sample._replace(spot=jax.random.randint(keys.spot, (), 0, sample.mask.shape[0]))
+        sample = self.sample(query, index, keys)
+        sample = sample._replace(spot=jax.random.randint(keys.spot, (), 0, sample.mask.shape[-1]))
         if self.door.store is None or sample.rows is None:
             return sample
-        return sample._replace(coming=self.sample(query, index + 1, self.keys(query, index + 1).sample).rows)
+        return sample._replace(coming=self.sample(query, index + 1, self.keys(query, index + 1)).rows)
 
     def noise_multiplier(self, query: Query) -> jax.Array:
         """Return the calibrated noise of a query."""
@@ -170,26 +175,34 @@ class Oracle:
 
     def key(self, query: Query, index: Count) -> jax.Array:
         """Return the key of one query: a function of its kind and of its number, never used twice."""
-        kind = self.door.schedule.queries.index(query)
-        return jax.random.fold_in(jax.random.fold_in(self._secrets.key, kind), index)
+        return jax.random.fold_in(self._kinds[self.door.schedule.queries.index(query)], index)
 
-    def sample(self, query: Query, index: Count, key: jax.Array) -> Sample:
-        """Draw the rows of a sample, padded, and the mask of those that count: the part of it on this shard."""
-        return query.sampling.draw(
-            Sampler(
-                shards=self.door.shards,
-                order=self._secrets.order,
-                present=self._secrets.present,
-                # Each shard draws on its own: with one key for all, rows of different shards would come together.
-                key=self.sample_key(key),
-                capacity=self.door.capacity(query),
-                first=self.door.first_row(query) + index * query.sampling.reserved,
+    def sample(self, query: Query, index: Count, keys: "Keys") -> Sample:
+        """Draw the rows of a sample, padded, and the mask of those that count: for each shard on this device."""
+        shards, secrets = self.door.shards, self._secrets
+
+        def draw(shard: jax.Array | int, order: jax.Array, present: jax.Array | None) -> Sample:
+            return query.sampling.draw(
+                Sampler(
+                    shards=shards,
+                    order=order,
+                    present=present,
+                    key=self.sample_key(keys.sample, shard),
+                    slots=self.sample_key(keys.slots, shard),
+                    capacity=self.door.capacity(query),
+                    first=self.door.first_row(query) + index * query.sampling.reserved,
+                    shard=shard,
+                )
             )
-        )
 
-    def sample_key(self, key: jax.Array) -> jax.Array:
-        """Return the key of this shard's part of a sample."""
-        return jax.random.fold_in(key, self.door.shards.here()) if self.door.axes else key
+        if shards.count == 1:
+            return draw(0, secrets.order, secrets.present)
+        by_shard = jax.tree.map(lambda leaf: leaf.reshape(shards.here, -1), (secrets.order, secrets.present))
+        return jax.lax.map(lambda of: draw(*of), (shards.numbers(), *by_shard))
+
+    def sample_key(self, key: jax.Array, shard: jax.Array | int) -> jax.Array:
+        """Return a key of a shard's part of a sample."""
+        return key if self.door.shards.count == 1 else jax.random.fold_in(key, shard)
 
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
         """Return Σ clip(h(z_i)) over a sample, on all shards, in lattice points (or, without a lattice, as it is)."""
@@ -208,9 +221,13 @@ class Oracle:
                 lattice=door.lattice,
             )
 
-        if door.store is not None and sample.rows is None:
-            return door.shards.add_up(door.store.add_up(total, sample.mask))
-        return door.shards.add_up(total(self._batch(sample), sample.mask))
+        def one(shard: jax.Array, drawn: tuple[Any, ...]) -> PyTree:
+            part = Sample(*drawn)
+            if part.rows is None:
+                return door.shards.in_tiles(lambda start: self._tile(shard, start), part.mask, total)
+            return total(self._batch(part, shard), part.mask)
+
+        return door.shards.each(one, (sample.rows, sample.mask, sample.coming))
 
     def record(self) -> PyTree:
         """Return the shape of one record."""
@@ -218,24 +235,49 @@ class Oracle:
             return self.door.store.record()
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self._secrets.data)
 
-    def _batch(self, sample: Sample) -> PyTree:
-        """Return the records of a sample."""
+    def _batch(self, sample: Sample, shard: jax.Array | int = 0) -> PyTree:
+        """Return the records of a sample of one shard."""
         rows, data, store = sample.rows, self._secrets.data, self.door.store
         if rows is None:
             return data
         if store is not None:
-            return store.sample(rows, rows if sample.coming is None else sample.coming)
-        return jax.tree.map(lambda leaf: leaf[rows], data)
+            return store.sample(jnp.int32(shard), rows, rows if sample.coming is None else sample.coming)
+        begin = self._begin(shard)
+        return jax.tree.map(lambda leaf: leaf[begin + rows], data)
+
+    def _tile(self, shard: jax.Array, start: jax.Array) -> PyTree:
+        """Return consecutive records of one shard, with zeros behind the last."""
+        shards, store = self.door.shards, self.door.store
+        if store is not None:
+            return store.tile(shard, start)
+        begin = self._begin(shard)
+
+        def cut(leaf: jax.Array) -> jax.Array:
+            if len(leaf) == shards.tile:
+                return leaf
+            inside = functools.partial(jax.lax.dynamic_slice_in_dim, leaf, begin + start, shards.tile)
+            if (rest := len(leaf) % shards.tile) == 0:
+                return inside()
+            filler = [(0, shards.tile - rest), *[(0, 0)] * (leaf.ndim - 1)]
+            return jax.lax.cond(start + shards.tile <= len(leaf), inside, lambda: jnp.pad(leaf[-rest:], filler))
+
+        return jax.tree.map(cut, self._secrets.data)
+
+    def _begin(self, shard: jax.Array | int) -> jax.Array | int:
+        """Return where a shard begins in this device's arrays."""
+        shards = self.door.shards
+        return (shard % shards.here) * shards.rows
 
     def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, weights: tuple[float, ...]) -> PyTree:
         """Return Gaussian noise in the shape of a sum, in lattice points: σ thresholds, σ·w_j in block j."""
         blocks = like if len(weights) > 1 else (like,)
+        keys = jax.random.split(key, len(blocks)) if len(weights) > 1 else [key]
         lattice = self.door.lattice
         assert lattice is not None
         with jax.enable_x64(True):
             draws = tuple(
                 _like(k, block, jnp.asarray(multiplier, jnp.float64) * w * 2.0**lattice.bits)
-                for k, block, w in zip(jax.random.split(key, len(blocks)), blocks, weights, strict=True)
+                for k, block, w in zip(keys, blocks, weights, strict=True)
             )
         return draws if len(weights) > 1 else draws[0]
 

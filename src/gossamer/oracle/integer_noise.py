@@ -128,8 +128,10 @@ def _draw(
     pairs = max(1, (size + 1) // 2)
     columns = min(pairs, 16 * (1 + math.isqrt(pairs) // 128))
     rows = -(-pairs // columns)
-    first_key, second_key = jax.random.split(key)
-    words = jax.random.bits(first_key, (4, rows, columns), jnp.uint32)
+    second_key = jax.random.clone(
+        key
+    )  # for children, which share nothing with what is drawn (`base.generator`, Domains)
+    words = jax.random.bits(key, (4, rows, columns), jnp.uint32)
     normal, settled = first_level(words)
     values, sure = first(normal)
     left = ~(settled & sure[0] & sure[1])

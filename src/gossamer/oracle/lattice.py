@@ -36,16 +36,19 @@ have norms of at most C(1 + 1e-6) each, `clip_factors` says why. In units of C:
 * *underflow*: a number below 1.2e-38 counts as 0. In s·d that loses at most 1.2e-38·√m·‖a‖, and ‖a‖ < 2e19, or its
   square would not be finite. For 64 records, two sums and m ≤ 2^26 this is 2.5e-13, or 2.5e-5 of C ≥ `SMALLEST_CLIP`.
 
-Empty slots hold zeros times a factor of 0: they add nothing to any float32 sum. Negative zeros end where points become
+Empty slots show some record with a factor of 0, blanked if it is not finite: they add zeros to a float32 sum, which
+does not change unless it is zero itself, and then in its sign at most. Negative zeros end where points become
 integers: an integer has one zero. The set of whole numbers that can be released does not depend on the table.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from gossamer.privacy import arithmetic
@@ -55,6 +58,9 @@ BLOCK = 64
 
 TOLERANCE = 1e-3
 """By how much a sum may be seen to pass what its records may add up to before the run is stopped."""
+
+_ROOM = 1 << 20
+"""How many numbers the blocks of one turn may have together."""
 
 Product = Callable[..., jax.Array]
 """Adds up products of its operands over their leading axis, the records."""
@@ -89,9 +95,13 @@ class Lattice:
             return part(0, size)
         last = part(whole * BLOCK, rest) if rest else None
         with jax.enable_x64(True):
-            zero = jnp.zeros(jax.eval_shape(lambda: part(0, BLOCK)).shape, jnp.float64)
+            shape = jax.eval_shape(lambda: part(0, BLOCK)).shape
+            zero = jnp.zeros(shape, jnp.float64)
             total = zero if last is None else last
-            return lax.fori_loop(jnp.int32(0), jnp.int32(whole), lambda i, t: t + part(i * BLOCK, BLOCK), total)
+            # Several blocks at a turn: a total that is larger than the cache is then read and written less often.
+            at_a_turn = max(1, min(8, _ROOM // max(1, math.prod(shape))))
+            ends = np.int32(0), np.int32(whole)
+            return lax.fori_loop(*ends, lambda i, t: t + part(i * BLOCK, BLOCK), total, unroll=at_a_turn)
 
     def rounded(self, total: jax.Array, clip: Any) -> jax.Array:
         """Return a sum as lattice points."""

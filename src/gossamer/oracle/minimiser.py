@@ -25,7 +25,12 @@ rounding moves two minimisers apart by √d·u at most, which must be less than 
 drawn in float64, with an error of at most `FIRST_ERROR` in each entry: as if the solver had left so much more of a
 gradient, on the same exact tilt.
 
-A quarter of γ is left to that error and another to the rounding of ∇J in float64. A solver that does not reach γ/2, a
+A quarter of γ is left to that error and another to the rounding of ∇J in float64. That quarter is no bound: if all
+roundings pointed in one direction, n terms of norm G could be off by n·2^-53·G each when they are added up, and more
+where scores are large. It is what n ≤ 10^7 roundings reach if their directions are unrelated, and 10^3 times as much;
+larger tables are refused. The certificate says that this is assumed.
+
+A solver that does not reach γ/2, a
 tilt too large for its quarter, and a minimiser of more than 2^62 points or with too many entries answer NaN, and the
 caller refuses: this speaks to the owner of the data, like an input check, and is outside the guarantee.
 """
@@ -40,6 +45,7 @@ import jax.numpy as jnp
 
 from gossamer.base.generator import check_key
 from gossamer.base.trees import PyTree
+from gossamer.oracle import locality
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.integer_noise import FIRST_ERROR, integers, normals
 from gossamer.privacy.arithmetic import INFLATION
@@ -47,6 +53,8 @@ from gossamer.privacy.arithmetic import INFLATION
 _TOLERANCE = 1e-8
 """γ/G: the solver's error is this small a part of what one record may do."""
 _LATTICE_BITS = 30
+_MOST_RECORDS = 10**7
+"""Beyond, roundings of ∇J could matter even if their directions are unrelated."""
 _MOST_STEPS = 200
 _SMALLEST_STEP = 2.0**-40
 
@@ -104,9 +112,22 @@ def perturbed_minimiser(risk: RidgeRisk, n: int, data: PyTree, deviations: Devia
       key: of the noise.
     """
     check_key("key", key)
+    if n > _MOST_RECORDS:
+        raise ValueError(
+            f"data has n = {n} records; the gradient of their risk is known well enough for at most {_MOST_RECORDS}. "
+            "Use gs.methods.GD, or a random part of the records that is chosen without looking at them."
+        )
+    locality.check(
+        lambda z: jax.value_and_grad(jax.grad(risk.loss.pointwise))(*z), score_and_target(data), len(data[1])
+    )
     with jax.enable_x64(True):
         numbers = _Numbers(*map(jnp.float64, (risk.row_norm, n * risk.strength, risk.solver_bound(), *deviations)))
         return _perturbed_minimiser(risk.loss, risk.intercept, data, numbers, key)
+
+
+def score_and_target(data: PyTree) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+    """Return the shapes of what the loss sees of one record."""
+    return jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), data[1].dtype)
 
 
 class _Numbers(NamedTuple):

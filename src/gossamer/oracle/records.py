@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from gossamer.base import processes
 from gossamer.base.trees import PyTree
 from gossamer.oracle.shards import Shards, local_rows, spread
-from gossamer.oracle.stored import Store, chunks_of, is_stored
+from gossamer.oracle.stored import Store, chunks_of, is_stored, longest_tile, marks_of
 
 
 class Records(NamedTuple):
@@ -26,21 +26,23 @@ class Records(NamedTuple):
     store: Store | None = None
 
 
-def place(data: PyTree, mesh: Mesh | None = None) -> Records:
-    """Check a table, of which every process has its own rows, and put it where it is used.
+def place(data: PyTree, mesh: Mesh | None = None, count: int | None = None) -> Records:
+    """Check a table, of which every process has its own rows, and put it where it is used, in so many shards.
 
     Arrays that are mapped from files (`numpy.memmap`) stay on disk. The checks are those of `check_records`.
     """
     stored = is_stored(data)
+    marks = marks_of(data)
     checked, here = processes.all_agree(lambda: _check_stored(data) if stored else check_records(data))
     n = sum(processes.of_all(here))
-    shards = Shards.over(mesh, n)
-    begin = processes.all_agree(lambda: _check_share(here, n, mesh))
+    shards = Shards.over(mesh, n, count, longest_tile(checked))
+    begin = processes.all_agree(lambda: _check_share(here, shards, mesh))
     if stored:
-        store = Store(checked, shards, begin)
+        store = processes.all_agree(lambda: Store(checked, shards, begin, marks))
         return Records((), n, store.record(), shards, store)
     record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), checked)
-    return Records(checked if mesh is None else spread(checked, n, mesh), n, record, shards)
+    whole = mesh is None and shards.count == 1
+    return Records(checked if whole else spread(checked, shards, mesh, begin), n, record, shards)
 
 
 def check_records(data: PyTree) -> tuple[PyTree, int]:
@@ -62,16 +64,16 @@ def _check_stored(data: PyTree) -> tuple[PyTree, int]:
     return data, n
 
 
-def _check_share(here: int, n: int, mesh: Mesh | None) -> int:
+def _check_share(here: int, shards: Shards, mesh: Mesh | None) -> int:
     """Return which row of the table is this process's first; refuse rows that are not its share."""
     if mesh is None:
         if processes.many():
             raise ValueError("this run has many processes but no mesh. Pass mesh=Mesh(jax.devices(), ('records',)).")
         return 0
-    share = local_rows(n, mesh)
+    share = local_rows(shards.n, mesh, shards.count)
     if share.stop - share.start != here:
         raise ValueError(
-            f"process {jax.process_index()} has {here} of the n = {n} records, but the mesh gives it the "
+            f"process {jax.process_index()} has {here} of the n = {shards.n} records, but the mesh gives it the "
             f"{share.stop - share.start} rows {share.start}:{share.stop}. Load data[gs.local_rows(n, mesh)]."
         )
     return share.start

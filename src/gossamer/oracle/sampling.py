@@ -61,10 +61,15 @@ class Sampler:
     present: jax.Array | None
     """Rows that count; None: all."""
     key: jax.Array
+    """Of this shard: with one key for all, rows of different shards would come together."""
+    slots: jax.Array
+    """The key of the slots that the rows are put in."""
     capacity: int
     """The static size of a Poisson sample."""
     first: jax.Array
     """Where in the order of the whole table the block begins."""
+    shard: jax.Array | int = 0
+    """Its number."""
 
     def everything(self) -> "Sample":
         """Return all rows, in their order."""
@@ -72,12 +77,11 @@ class Sampler:
 
     def poisson(self, rate: float) -> "Sample":
         """Return each row with this probability, in random slots."""
-        draw_key, slot_key = jax.random.split(self.key)
-        return scattered(slot_key, self._of_present(poisson(draw_key, self.shards.rows, rate, self.capacity)))
+        return scattered(self.slots, self._of_present(poisson(self.key, self.shards.rows, rate, self.capacity)))
 
     def block(self, rows: int) -> "Sample":
         """Return the next rows in the order."""
-        return self._of_present(block(self.first, rows, self.order, self.shards.here(), self.shards.count))
+        return self._of_present(block(self.first, rows, self.order, self.shard, self.shards.count))
 
     def _of_present(self, sample: "Sample") -> "Sample":
         if self.present is None:
@@ -106,14 +110,14 @@ def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
     with negligible probability and charges that probability to δ.
     """
     table = jnp.asarray(_digit_table(n, rate))
-    leading_key, rest_key = jax.random.split(key)
-    leading = jax.random.bits(leading_key, (1, table.shape[1], capacity), jnp.uint32)
+    rest_key = jax.random.clone(key)  # for a child, which shares nothing with what is drawn (`base.generator`, Domains)
+    leading = jax.random.bits(key, (1, table.shape[1], capacity), jnp.uint32)
     likely = _digits(leading, table[:1])
     places = jnp.arange(table.shape[1], dtype=jnp.uint32)[:, None]
     last_reached = table[0].reshape(-1)[jnp.maximum(places * _BASE + likely, 1) - 1]
 
     def exact() -> jax.Array:
-        rest = jax.random.bits(rest_key, (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
+        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
         return _digits(jnp.concatenate([leading, rest]), table)
 
     # Only a number whose leading word is a threshold's is undecided.
@@ -200,10 +204,10 @@ def scattered(key: jax.Array, sample: Sample) -> Sample:
     sorted by 128 bits, so that in either case the order is that of all bits.
     """
     (size,) = sample.mask.shape
-    first_key, rest_key = jax.random.split(key)
     room = max(1, (size - 1).bit_length())
     slots = jnp.arange(size, dtype=jnp.uint32)
-    first = jax.random.bits(first_key, (2, size), jnp.uint32)
+    rest_key = jax.random.clone(key)  # for a child, as above
+    first = jax.random.bits(key, (2, size), jnp.uint32)
     with jax.enable_x64(True):
         high, low = first.astype(jnp.uint64)
         ordered = jax.lax.sort(((high << 32 | low) >> room) << room | slots.astype(jnp.uint64))
@@ -211,7 +215,7 @@ def scattered(key: jax.Array, sample: Sample) -> Sample:
         order = (ordered & ((1 << room) - 1)).astype(jnp.uint32)
 
     def by_all_bits() -> jax.Array:
-        rest = jax.random.bits(rest_key, (_WORDS - 2, size), jnp.uint32)
+        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 2, size), jnp.uint32)
         return jax.lax.sort((*first, *rest, slots), num_keys=_WORDS)[-1]
 
     order = jax.lax.cond(alike, by_all_bits, lambda: order)

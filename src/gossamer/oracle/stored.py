@@ -2,6 +2,12 @@
 
 The compiled loop calls back for rows. Which rows the next sample of the same kind wants is known before its answer is
 needed, as samples do not depend on answers: they are read by a thread while the device computes.
+
+*A file that is changed during a run.* The promise is about one table, checked before the first query. So size and times
+of change of every file are noted before the check, compared whenever a run pauses and at its end, and a run whose file
+was written to has no result. What this does not see: a write that the file system has not recorded yet (one through
+another program's mapping, or on a network file system that caches attributes), and one within the resolution of its
+clock. Arrays in memory are not watched.
 """
 
 import math
@@ -10,24 +16,24 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gossamer.base.trees import PyTree
-from gossamer.oracle.lattice import BLOCK, zeros_like
+from gossamer.oracle.lattice import BLOCK
 from gossamer.oracle.shards import Shards
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 8 << 20
+"""What a full pass has of a table in memory at a time; the same in memory, so that bits are the same."""
 SMALL_BYTES = 64 << 20
 """An array up to this size, such as the labels of ten million records, is held in memory after all."""
 _CHECKED_BYTES = 32 << 20
 _MOST_AHEAD = 16
-_CHUNKS_AHEAD = 8
+_CHUNKS_AHEAD = 4
 _PROBED, _SLOW_ROW = 8, 5e-6
 """How many rows of a sample tell the disk from the system's cache, and from how many seconds each (cached: 2e-6)."""
 _CAN_ADVISE = hasattr(os, "posix_fadvise")
@@ -41,14 +47,14 @@ def is_stored(data: PyTree) -> bool:
 class Store:
     """The rows of one process on disk, cut into the shards of its devices."""
 
-    def __init__(self, data: PyTree, shards: Shards, begin: int = 0):
-        """Take arrays with one row per record, which begin at row `begin` of the whole table."""
+    def __init__(self, data: PyTree, shards: Shards, begin: int = 0, marks: "Marks | None" = None):
+        """Take arrays with one row per record, which begin at row `begin` of the whole table; `marks`: see `check`."""
         leaves, self._structure = jax.tree.flatten(data)
         self._sources = [_source(leaf) for leaf in leaves]
+        self._marks = marks_of(data) if marks is None else marks
+        check_marks(self._marks)
         self._shards, self._begin = shards, begin
         self._shapes = [jax.ShapeDtypeStruct(leaf.shape[1:], _device_dtype(leaf)) for leaf in leaves]
-        self.chunk = min(shards.rows, BLOCK * -(-_rows_in(CHUNK_BYTES, leaves) // BLOCK))
-        """How many rows a full pass reads at a time."""
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gossamer-rows")
         self._ahead: dict[Any, Future] = {}
         self._lock = threading.Lock()
@@ -57,36 +63,33 @@ class Store:
         """Return the shape of one record."""
         return jax.tree.unflatten(self._structure, self._shapes)
 
-    def sample(self, rows: jax.Array, coming: jax.Array) -> PyTree:
-        """Return rows of this device's shard, in compiled code, and begin to read those that come next."""
+    def check(self) -> None:
+        """Refuse to go on if a file that is still read was changed since it was checked."""
+        check_marks({s.name: self._marks[s.name] for s in self._sources if isinstance(s, _OnDisk)})
+
+    def sample(self, shard: jax.Array, rows: jax.Array, coming: jax.Array) -> PyTree:
+        """Return rows of a shard, in compiled code, and begin to read those that come next."""
 
         def read(shard: Any, rows: Any, coming: Any) -> list[np.ndarray]:
             first = self._first(shard)
             return self._take(first + np.asarray(rows), first + np.asarray(coming))
 
-        return self._call(read, rows.shape[0], rows, coming)
+        return self._call(read, rows.shape[0], shard, rows, coming)
 
-    def add_up(self, total: Callable[[PyTree, jax.Array], PyTree], mask: jax.Array) -> PyTree:
-        """Return the sum of `total(rows, mask)` over the chunks of this device's shard, in compiled code."""
-        starts = jnp.arange(0, self._shards.rows, self.chunk, dtype=jnp.int32)
-        mask = jnp.pad(mask, (0, len(starts) * self.chunk - len(mask)))
+    def tile(self, shard: jax.Array, start: jax.Array) -> PyTree:
+        """Return the rows of a shard's tile, in compiled code, and begin to read the next one."""
+        rows = self._shards.tile
 
         def read(shard: Any, start: Any) -> list[np.ndarray]:
             first, start = self._first(shard), int(start)
-            after = start + self.chunk if start + self.chunk < self._shards.rows else 0
+            after = start + rows if start + rows < self._shards.rows else 0
             return self._take(first + start, first + after)
 
-        def add(sums: PyTree, start: jax.Array) -> tuple[PyTree, None]:
-            rows = self._call(read, self.chunk, start)
-            counts = jax.lax.dynamic_slice_in_dim(mask, start, self.chunk)
-            return jax.tree.map(jax.lax.add, sums, total(rows, counts)), None
-
-        empty = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.chunk, *leaf.shape), leaf.dtype), self.record())
-        return jax.lax.scan(add, zeros_like(jax.eval_shape(total, empty, mask[: self.chunk])), starts)[0]
+        return self._call(read, rows, shard, start)
 
     def _call(self, read: Any, count: int, *arguments: Any) -> PyTree:
         shapes = [jax.ShapeDtypeStruct((count, *shape.shape), shape.dtype) for shape in self._shapes]
-        leaves = jax.pure_callback(read, shapes, jnp.int32(self._shards.here()), *arguments)
+        leaves = jax.pure_callback(read, shapes, *arguments)
         return jax.tree.unflatten(self._structure, leaves)
 
     def _first(self, shard: Any) -> int:
@@ -110,7 +113,8 @@ class Store:
             places = np.minimum(which, len(self._sources[0]) - 1)
             read = [source.rows(places) for source in self._sources]
         else:
-            read = [_filled(source.part(which, which + self.chunk), self.chunk) for source in self._sources]
+            rows = self._shards.tile
+            read = [_filled(source.part(which, which + rows), rows) for source in self._sources]
         return [part.astype(shape.dtype, copy=False) for part, shape in zip(read, self._shapes, strict=True)]
 
 
@@ -142,6 +146,7 @@ class _OnDisk:
     def __init__(self, leaf: np.memmap):
         assert leaf.filename is not None
         self._leaf = leaf
+        self.name = str(leaf.filename)
         begin = leaf.offset - leaf.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping begins in the file
         mapping = np.frombuffer(leaf._mmap, np.uint8)  # type: ignore[attr-defined]
         self._first = begin + leaf.ctypes.data - mapping.ctypes.data
@@ -190,6 +195,38 @@ def _source(leaf: np.ndarray) -> _InMemory | _OnDisk:
     return _OnDisk(leaf) if mapped and leaf.nbytes > SMALL_BYTES else _InMemory(leaf)  # type: ignore[arg-type]
 
 
+Marks = dict[str, tuple[int, ...]]
+"""What a file system says of each file of a table."""
+
+
+def marks_of(data: PyTree) -> Marks:
+    """Note which files a table is mapped from, how long they are, and when they were written to."""
+    return {name: _mark(name) for name in map(str, filter(None, map(_filename, jax.tree.leaves(data))))}
+
+
+def check_marks(marks: Marks) -> None:
+    """Refuse files that were changed since they were noted."""
+    for name, mark in marks.items():
+        if _mark(name) != mark:
+            raise RuntimeError(
+                f"{name} was changed while it was in use. A run's promise is about one table, so nothing is released. "
+                "What was asked so far is spent. Give runs a copy that nobody writes to, and start again."
+            )
+
+
+def _filename(leaf: Any) -> Any:
+    return leaf.filename if isinstance(leaf, np.memmap) else None
+
+
+def _mark(name: str) -> tuple[int, ...]:
+    """Return what changes when a file is written to or replaced; the time of a change cannot be set back."""
+    try:
+        found = os.stat(name)
+    except FileNotFoundError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def chunks_of(data: PyTree) -> Iterator[list[np.ndarray]]:
     """Yield a stored table in pieces that fit in memory, its leaves in order."""
     leaves = jax.tree.leaves(data)
@@ -197,6 +234,11 @@ def chunks_of(data: PyTree) -> Iterator[list[np.ndarray]]:
     rows = _rows_in(_CHECKED_BYTES, leaves)
     for start in range(0, leaves[0].shape[0], rows):
         yield [source.part(start, start + rows) for source in sources]
+
+
+def longest_tile(data: PyTree) -> int:
+    """Return how many rows of a table a full pass has in memory at a time, at most: whole blocks."""
+    return BLOCK * -(-_rows_in(CHUNK_BYTES, jax.tree.leaves(data)) // BLOCK)
 
 
 def _rows_in(size: int, leaves: list[Any]) -> int:

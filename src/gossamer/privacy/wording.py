@@ -99,12 +99,14 @@ def code(value: Any) -> str:
     return str(value)
 
 
-def _loss_bounds(bounds: LossBounds) -> tuple[str, str]:
+def _loss_bounds(bounds: LossBounds) -> tuple[str, ...]:
     curved = "" if bounds.curvature is None else f", with a second derivative of at most {bounds.curvature:g},"
     return (
         f"The loss is convex in the score{curved} for every target.",
         f"Rows are shortened to norm {bounds.row_norm:g} and the slope of the loss is cut at {bounds.lipschitz:g}; "
         "both numbers are public.",
+        "The minimiser is known by its gradient, computed in double precision; its errors of rounding do not add up in "
+        "one direction.",
     )
 
 
