@@ -68,7 +68,7 @@ _ROUNDING = 1e-9
 """What float64 may get wrong in sums of positive numbers, with room to spare: the result is made larger by it."""
 _ULPS = 1e-14
 _TANGENTS = 800
-_NEGLIGIBLE = 1e-14
+_NEGLIGIBLE = 2e-10
 _FARTHEST = 64.0
 _STEEPEST = 36.0
 """Cells are even in ln(p/(1 − p)), up to this: beyond it p is 0 or 1 in float64."""
