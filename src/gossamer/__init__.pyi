@@ -1,4 +1,4 @@
-from . import audit, geometry, learn, methods, objectives
+from . import audit, geometry, learn, methods, objectives, privacy
 from .base.exceptions import (
     AccountingError,
     DivergedError,
@@ -20,6 +20,7 @@ from .oracle.shards import local_rows
 from .privacy.budget import Budget
 from .privacy.budget_file import BudgetFile
 from .privacy.certificate import Certificate
+from .privacy.composition import compose
 from .privacy.planning import Plan, plan
 from .privacy.sampling import All, Blocks, Poisson
 from .privacy.schedule import Query, Schedule
@@ -68,6 +69,7 @@ __all__ = [
     "audit",
     "clipped_difference",
     "clipped_sum",
+    "compose",
     "diagnostics",
     "explain_clipping",
     "geometry",
@@ -76,6 +78,7 @@ __all__ = [
     "methods",
     "objectives",
     "plan",
+    "privacy",
     "solve",
     "trusted",
 ]

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
+import gossamer as gs
 from gossamer.cli import app
 from gossamer.cli.budget import _floor
 from gossamer.privacy.budget_file import BudgetFile
@@ -32,14 +33,41 @@ def test_init_then_show_by_name_or_as_the_only_one(table):
     init = ("init", "--epsilon", 3, "--delta", "1e-6", "--data", table)
     assert "granted  epsilon = 3, delta = 1e-06" in call(*init)
     path = table.with_name("patients.csv.budget")
-    BudgetFile(path).reserve(0.1, 5e-7, "replace_one", table, "fit [red]logistic[/red]\n")
+    plan = gs.plan(gs.methods.GD(steps=3), n=1000, budget=gs.Budget(0.5, 1e-7))
+    BudgetFile(path).reserve(plan, table, "fit [red]logistic[/red]\n")
     shown = call("show")
-    for line in ("epsilon = 2.9, delta = 5e-07", "'fit [red]logistic[/red]\\n'", "neighbors = replace_one"):
+    for line in ("about 32 more runs like the last one", "'fit [red]logistic[/red]\\n'", "neighbors = replace_one"):
         assert line in shown
     content = json.loads(call("show", path, "--json"))
     assert content["granted"] == {"epsilon": 3.0, "delta": 1e-6}
-    assert content["left"] == {"epsilon": 2.9, "delta": 5e-7}
-    assert [(entry["id"], entry["epsilon"], entry["delta"]) for entry in content["taken"]] == [(1, 0.1, 5e-7)]
+    assert content["more_like_the_last"] == 32
+    (taken,) = content["taken"]
+    assert taken["variance"] + content["left"]["variance"] == pytest.approx(content["pools"]["variance"])
+
+
+def test_words_for_few_runs_and_for_none(table):
+    call("init", "--epsilon", 1, "--delta", "1e-6", "--data", table)
+    file = BudgetFile(table.with_name("patients.csv.budget"))
+    plan = gs.plan(gs.methods.GD(steps=3), n=1000, budget=gs.Budget(0.65, 1e-6))
+    assert "like the last one" not in call("show")
+    file.reserve(plan, table, "first")
+    assert "one more run like the last one" in call("show")
+    assert "cost epsilon = 0.65" in call("show")
+    file.reserve(plan, table, "second")
+    assert "no more runs like the last one" in call("show")
+
+
+def test_a_part_is_set_aside_in_both_or_in_none(table):
+    init = ("init", "--epsilon", 1, "--delta", "1e-6", "--data", table)
+    with pytest.raises(ValueError, match="go together"):
+        call(*init, "--aside-epsilon", 0.2)
+    shown = json.loads(call(*init, "--aside-epsilon", 0.2, "--aside-delta", "1e-7", "--json"))
+    assert (shown["pools"]["epsilon"], shown["pools"]["delta"]) == (0.2, 1e-7)
+
+
+def test_a_new_file_is_not_made_over_an_old_one(table):
+    init = ("init", "--epsilon", 3, "--delta", "1e-6", "--data", table)
+    call(*init)
     with pytest.raises(FileExistsError, match="not granted twice"):
         call(*init)
 

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from testkit import racing
 
-from gossamer.privacy import budget_file
-from gossamer.privacy.budget_file import Amount, BudgetFile, BudgetFileError, Grant, OverdrawnError, Reservation
+import gossamer as gs
+from gossamer.privacy import budget_store, pools
+from gossamer.privacy.budget_file import BudgetFile, BudgetFileError, OverdrawnError
+from gossamer.privacy.pools import Amount
 from gossamer.tables import parse_csv, read_table
 
 
@@ -29,11 +31,16 @@ def table(tmp_path):
 
 
 def grant(table, epsilon=1.0, delta=1e-6, neighbors="replace_one", name="budget"):
-    return BudgetFile.create(table.with_name(name), epsilon, delta, neighbors, table)
+    """Make a file all of which is set aside for pairs: sums, as files of format 1 have them."""
+    return BudgetFile.create(table.with_name(name), epsilon, delta, neighbors, table, aside=(epsilon, delta))
 
 
 def take(file, table, epsilon=0.1, delta=1e-7, neighbors="replace_one"):
-    return file.reserve(epsilon, delta, neighbors, table, "a run")
+    return file.reserve(gs.Budget(epsilon, delta, neighbors), table, "a run")
+
+
+def left(file):
+    return tuple(file.remaining()[:2])
 
 
 def test_reservations_are_written_down_and_what_is_left_is_exact(table):
@@ -41,7 +48,7 @@ def test_reservations_are_written_down_and_what_is_left_is_exact(table):
     first, second = take(file, table, 0.1, 4e-7), take(file, table, 0.2, 6e-7)  # in binary 0.1 + 0.2 exceeds 0.3
     assert BudgetFile(file.path).entries() == [first, second]
     assert (first.id, second.id, first.amount) == (1, 2, Amount(Decimal("0.1"), Decimal("4e-7")))
-    assert BudgetFile(file.path).remaining() == (0, 0)
+    assert left(BudgetFile(file.path)) == (0, 0)
     with pytest.raises(OverdrawnError, match=r"epsilon = 1e-09, delta = 1e-12 is more.* epsilon = 0, delta = 0\."):
         take(file, table, 1e-9, 1e-12)
     assert len(file.entries()) == 2
@@ -52,7 +59,7 @@ def test_the_least_too_much_of_either_is_refused(table, epsilon, delta):
     file = grant(table)
     with pytest.raises(OverdrawnError):
         take(file, table, epsilon, delta)
-    assert file.remaining() == (1, Decimal("1e-6"))
+    assert left(file) == (1, Decimal("1e-6"))
 
 
 AMOUNTS = st.floats(1e-300, 1e300, allow_nan=False)
@@ -60,13 +67,8 @@ AMOUNTS = st.floats(1e-300, 1e300, allow_nan=False)
 
 @given(st.lists(AMOUNTS, min_size=1, max_size=30))
 def test_sums_are_those_of_the_written_decimals(values):
-    def amount(value):
-        return budget_file._amount(value, 0.5, "replace_one")
-
-    total, *taken = map(amount, values)
-    left = budget_file._left(
-        Grant(total, "replace_one", "", ""), [Reservation(i, one, "", "") for i, one in enumerate(taken)]
-    )
+    total, *taken = [pools.pair(value, 0.5) for value in values]
+    left = total.minus(taken)
     exact = Fraction(repr(values[0])) - sum(Fraction(repr(value)) for value in values[1:])
     assert Fraction(left.epsilon) == exact
 
@@ -118,7 +120,7 @@ def test_only_its_owner_may_read_it_and_it_is_not_made_twice(table):
 
 
 def test_a_failed_creation_leaves_nothing_behind(table, monkeypatch):
-    monkeypatch.setattr(budget_file, "_TABLES", "CREATE nonsense")
+    monkeypatch.setattr(budget_store, "TABLES", ("CREATE nonsense",))
     with pytest.raises(sqlite3.Error):
         grant(table)
     assert not table.with_name("budget").exists()
@@ -127,10 +129,14 @@ def test_a_failed_creation_leaves_nothing_behind(table, monkeypatch):
 def test_nothing_is_given_back(table):
     file = grant(table)
     take(file, table)
-    for change in ("DELETE FROM reservation", "UPDATE reservation SET epsilon = '0.01'"):
+    for change in (
+        "DELETE FROM reservation",
+        "UPDATE reservation SET epsilon = '0.01'",
+        "UPDATE budget SET delta = '1'",
+    ):
         with (
             contextlib.closing(sqlite3.connect(file.path)) as connection,
-            pytest.raises(sqlite3.IntegrityError, match="nothing is given back"),
+            pytest.raises(sqlite3.IntegrityError, match=r"nothing is given back|pools do not move"),
         ):
             connection.execute(change)
 
@@ -167,14 +173,17 @@ CHANGES = {
     "empty": (emptied, "is no budget file"),
     "text": (text, "is damaged, or is no budget file"),
     "another application": (executed("PRAGMA application_id = 1"), "is no budget file"),
-    "newer": (executed("PRAGMA user_version = 2"), "format 2.*newer Gossamer"),
+    "newer": (executed("PRAGMA user_version = 3"), "format 3.*newer Gossamer"),
     "no table": (executed("DROP TABLE reservation"), "no such table"),
     "two grants": (executed("INSERT INTO budget SELECT * FROM budget"), "2 grants"),
     "no grant": (executed("DELETE FROM budget"), "0 grants"),
-    "negative": (executed("INSERT INTO reservation VALUES (9, '-1', '1e-7', '', '')"), "not above 0"),
-    "infinite": (executed("UPDATE budget SET epsilon = 'Infinity'"), "not above 0"),
-    "words": (executed("INSERT INTO reservation VALUES (9, 'much', '1e-7', '', '')"), "no numbers"),
-    "bytes": (executed("INSERT INTO reservation VALUES (9, x'00', '1e-7', '', '')"), "no numbers"),
+    "negative": (
+        executed("INSERT INTO reservation VALUES (9, '-1', '1e-7', '0', '0', '0', '', '', '')"),
+        "not above 0",
+    ),
+    "infinite": (executed("DROP TRIGGER granted", "UPDATE budget SET epsilon = 'Infinity'"), "not above 0"),
+    "words": (executed("INSERT INTO reservation VALUES (9, 'much', '1e-7', '0', '0', '0', '', '', '')"), "no numbers"),
+    "bytes": (executed("INSERT INTO reservation VALUES (9, x'00', '1e-7', '0', '0', '0', '', '', '')"), "no numbers"),
 }
 
 
@@ -199,12 +208,12 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 def test_a_locked_file_is_waited_for_and_then_refused(table, monkeypatch):
     file = grant(table)
-    monkeypatch.setattr(budget_file, "_PATIENCE", 0.05)
+    monkeypatch.setattr(budget_store, "PATIENCE", 0.05)
     with contextlib.closing(sqlite3.connect(file.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(BudgetFileError, match=r"locked by another process for 0\.05 seconds"):
             take(file, table)
-        assert file.remaining() == (1, Decimal("1e-6"))
+        assert left(file) == (1, Decimal("1e-6"))
     take(file, table)
 
 
@@ -229,7 +238,7 @@ def test_a_file_that_cannot_be_written_can_be_read_but_gives_nothing():
         file.path.chmod(0o444)
         Path(name).chmod(0o555)
         with as_nobody():
-            assert file.remaining() == (1, Decimal("1e-6"))
+            assert left(file) == (1, Decimal("1e-6"))
             with pytest.raises(BudgetFileError, match="cannot be written to"):
                 take(file, table)
         Path(name).chmod(0o700)
@@ -261,10 +270,10 @@ def test_the_race_catches_a_file_without_a_lock(table, files):
 
 _SPEND = """
 import sys
-from gossamer.privacy.budget_file import BudgetFile
-file = BudgetFile(sys.argv[1])
+import gossamer as gs
+file = gs.BudgetFile(sys.argv[1])
 while True:
-    print(file.reserve(1e-6, 1e-12, "replace_one", sys.argv[2]).id, flush=True)
+    print(file.reserve(gs.Budget(1e-6, 1e-12), sys.argv[2]).id, flush=True)
 """
 
 

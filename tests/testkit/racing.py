@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from gossamer.privacy import budget_store, pools
+from gossamer.privacy.budget import Budget
 from gossamer.privacy.budget_file import BudgetFile, OverdrawnError
 
 
@@ -14,14 +16,13 @@ class ReadsThenWrites(BudgetFile):
 
     barrier = None
 
-    def reserve(self, epsilon, delta, neighbors, data, what=""):
-        left = self.remaining()
+    def reserve(self, planned, data, what="", unit="row"):
+        left, amount = self.remaining(), pools.pair(planned.epsilon, planned.delta)
         self.barrier.wait(30)
-        if epsilon > left.epsilon or delta > left.delta:
+        if not left.covers(amount):
             raise OverdrawnError("nothing left")
         with contextlib.closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
-            row = (repr(epsilon), repr(delta), what, "")
-            connection.execute("INSERT INTO reservation (epsilon, delta, what, time) VALUES (?, ?, ?, ?)", row)
+            budget_store.add(connection, amount, what, "")
 
 
 def _race(barrier, careless, requests, outcomes):
@@ -32,7 +33,7 @@ def _race(barrier, careless, requests, outcomes):
         file = kind(path)
         barrier.wait(30)
         try:
-            file.reserve(1.0, 1e-7, "replace_one", table, "race")
+            file.reserve(Budget(1.0, 1e-7), table, "race")
             won.append(True)
         except OverdrawnError:
             won.append(False)

@@ -80,16 +80,20 @@ def solve_stages(
     budget: Budget,
     *,
     seed: int | None = None,
+    key: jax.Array | None = None,
     progress: bool = True,
     backend: Backend = "auto",
     microbatch: int | None = None,
     checkpoints: Checkpoints | None = None,
     mesh: Mesh | None = None,
 ) -> Outcome:
-    """Run stages on the same n records within one budget. `gs.solve` says what the other arguments are."""
+    """Run stages on the same n records within one budget, with this key or else one from the seed.
+
+    `gs.solve` says what the other arguments are.
+    """
     costs = joined(stages)
     planned = plan(costs, n, budget)
-    key = new_key(seed)
+    key = new_key(seed) if key is None else key
     keys = jax.random.split(key, len(stages)) if len(stages) > 1 else [key]
     answers: dict[str, PyTree] = {}
     posed: dict[str, Posed] = {}
@@ -133,15 +137,11 @@ def joined(stages: Sequence[Stage]) -> Stages:
 
 def _check_planned(stage: Stage, method: Method, n: int) -> None:
     """Refuse a method that would ask something else than was planned; its thresholds may follow earlier answers."""
-    if _wordless(method.schedule(n)) != _wordless(stage.method.schedule(n)):
+    if method.schedule(n).wordless() != stage.method.schedule(n).wordless():
         raise OverspentError(
             f"stage {stage.name!r} was planned with {stage.method!r} and posed {method!r}, which asks something else. "
             "What is asked, of which samples, how often and with which noise must be fixed before the first stage."
         )
-
-
-def _wordless(schedule: Schedule) -> Schedule:
-    return Schedule(tuple(dataclasses.replace(query, clip="") for query in schedule))
 
 
 def _reworded(planned: Schedule, asked: Schedule) -> Schedule:

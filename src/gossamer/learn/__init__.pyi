@@ -2,5 +2,12 @@ from .auc import PrivateAUCClassifier
 from .dro import PrivateDROClassifier
 from .linear import PrivateLinearRegression
 from .logistic import PrivateLogisticRegression
+from .search import PrivateSearch
 
-__all__ = ["PrivateAUCClassifier", "PrivateDROClassifier", "PrivateLinearRegression", "PrivateLogisticRegression"]
+__all__ = [
+    "PrivateAUCClassifier",
+    "PrivateDROClassifier",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateSearch",
+]

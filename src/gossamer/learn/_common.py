@@ -24,6 +24,7 @@ from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_sta
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
+from gossamer.privacy.planning import Plan
 from gossamer.privacy.stages import TRAINING
 
 
@@ -84,11 +85,11 @@ class PrivateEstimator(BaseEstimator):
         """Return a record's loss under a task's parameters: exp(−loss) says how probable the model finds its target."""
         raise NotImplementedError
 
-    def rehearse(self, task: Task) -> None:
-        """Refuse what does not go together, or what no noise can pay for, before anything is spent."""
+    def rehearse(self, task: Task) -> Plan:
+        """Return what will be asked; refuse what does not go together, or no noise can pay for, before it is spent."""
         n, whole = len(task.data[0]), self.budget(len(task.data[0]))
         check_match(task.problem, task.method, whole)
-        plan_stages(task.stages(), n, whole)
+        return plan_stages(task.stages(), n, whole)
 
     def spend(self, task: Task, leaks: tuple[Leak, ...] = ()) -> Self:
         """Buy what a task of `pose` is missing, if anything, and solve it, within one budget; keep what comes out.

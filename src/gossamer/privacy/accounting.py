@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy import optimize
+from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from scipy import optimize, special
 
 from gossamer.base.exceptions import AccountingError
 from gossamer.privacy import arithmetic, pld, saddle_point
 from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.saddle_point import Cost
-from gossamer.privacy.sampling import Sampling
+from gossamer.privacy.sampling import Sampling, Surcharge
 from gossamer.privacy.schedule import Query, Schedule
 
 TRUNCATION_SHARE = 1e-3
@@ -30,11 +31,15 @@ _INFLATIONS = tuple(1.0 + 1e-4 * 2**k for k in range(9))
 
 
 def costs_of(schedule: Schedule, neighbors: Neighbors | None = None) -> list[Cost]:
-    """Return what a calibrated schedule costs; what asks all records costs one Gaussian.
+    """Return what a calibrated schedule costs; what asks all records costs one Gaussian."""
+    return merged([query.cost(neighbors) for query in schedule.at_worst()])
+
+
+def merged(costs: list[Cost]) -> list[Cost]:
+    """Return the same costs with all queries of all records as one.
 
     Gaussian queries of all records with multipliers σ_j are together as telling as one of multiplier (Σ 1/σ_j²)^(−1/2).
     """
-    costs = [query.cost(neighbors) for query in schedule.at_worst()]
     sampled = [cost for cost in costs if cost.rate < 1.0]
     whole = [cost.noise_multiplier / math.sqrt(cost.count) for cost in costs if cost.rate == 1.0]
     return sampled + ([Cost(1.0, _together(whole), 1)] if whole else [])
@@ -65,6 +70,44 @@ def _leading_variance(costs: list[Cost], neighbors: Neighbors) -> float:
 def pld_deltas(schedule: Schedule, epsilons: np.ndarray, neighbors: Neighbors) -> np.ndarray:
     """Return an upper bound on δ(ε) of a schedule's noise for each ε."""
     return np.asarray(pld.compose(costs_of(schedule, neighbors), neighbors).get_delta_for_epsilon(epsilons))
+
+
+def profile(costs: list[Cost], neighbors: Neighbors, extra: Surcharge) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that bounds δ(ε) from above for each ε ≥ 0 of an array, in both orders of the two tables.
+
+    By privacy loss distributions, or in closed form where all is one Gaussian. ε − `extra.epsilon` may be below 0: the
+    larger of both orders is H_γ ≤ 1 − γ + γ H_{1/γ} there.
+    """
+    if is_hopeless(costs, neighbors):
+        return np.ones_like
+    ideal = functools.partial(gaussian_delta, gaussian_mu(costs, neighbors))
+    if any(cost.rate < 1.0 for cost in costs):
+        ideal = functools.partial(_composed_deltas, pld.compose(costs, neighbors))
+
+    def bound(epsilons: np.ndarray) -> np.ndarray:
+        moved = epsilons - extra.epsilon
+        fallen = np.minimum(moved, 0.0)
+        deltas = -np.expm1(fallen) + np.exp(fallen) * ideal(np.abs(moved))
+        return np.minimum(extra.factor * deltas, 1.0)
+
+    return bound
+
+
+def _composed_deltas(composed: pld_lib.PrivacyLossDistribution, epsilons: np.ndarray) -> np.ndarray:
+    different, where = np.unique(epsilons, return_inverse=True)  # it wants them sorted
+    deltas = np.asarray(composed.get_delta_for_epsilon(different))
+    return np.maximum(deltas, SMALLEST_DELTA)[where].reshape(epsilons.shape)
+
+
+def gaussian_mu(costs: list[Cost], neighbors: Neighbors) -> float:
+    """Return μ of the one Gaussian that queries of all records amount to."""
+    return math.sqrt(_leading_variance(costs, neighbors))
+
+
+def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
+    """Return δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) of one Gaussian of parameter μ (Balle and Wang, 2018)."""
+    rest = special.log_ndtr(-mu / 2 - epsilons / mu) + epsilons
+    return np.maximum(special.ndtr(mu / 2 - epsilons / mu) - np.exp(rest), 0.0)
 
 
 def pld_epsilon(schedule: Schedule, delta: float, neighbors: Neighbors) -> float:

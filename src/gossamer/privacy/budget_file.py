@@ -1,14 +1,15 @@
-"""What a table may still cost: a file that every run reserves its ε and δ from before it touches a record.
+"""What a table may still cost: a file that every run reserves its cost from before it touches a record.
 
-*Privacy.* If every run on a table reserves its (ε_j, δ_j) here first, all that is ever published about the table is
-(ε, δ)-differentially private together, ε and δ those that the file was made with: even if each run, its budget
-included, is chosen after looking at the results of those before (Rogers, Roth, Ullman and Vadhan, *Privacy odometers
-and filters*, 2016). The proof is an induction over the runs that are still to come. Let P and Q be the laws under two
-neighbouring tables, y the output of the next run, which costs (ε₁, δ₁), and S a set of outcomes. Whatever y is, the
-runs after it may cost (ε − ε₁, δ − δ₁) at most, so P(S | y) ≤ f(y) + δ − δ₁ with f(y) = min(1, e^(ε−ε₁) Q(S | y)). As f
-is between 0 and 1, P(S) ≤ E_P f + δ − δ₁ ≤ e^ε₁ E_Q f + δ₁ + δ − δ₁ ≤ e^ε Q(S) + δ. Runs may overlap in time: a run
-takes no input after its start, so its output may be thought of as drawn then and uncovered bit by bit. Sums are not the
-least bound: accounting for all runs as one schedule would be tighter, but needs the runs fixed in advance.
+*Privacy.* If every run on a table reserves its cost here first, all that is ever published about the table is
+(ε, δ)-differentially private together, ε and δ those that the file was made with: even if each run, its noise included,
+is chosen after looking at the results of those before. `gossamer.privacy.pools` has the proof: the budget is divided
+into pools once, when the file is made, and a run takes from them what its schedule costs. The file computes that
+itself. Runs may overlap in time: a run takes no input after its start, so its output may be thought of as drawn then
+and uncovered bit by bit.
+
+Files of format 1 add up ε and δ (Rogers, Roth, Ullman and Vadhan, *Privacy odometers and filters*, 2016): in the words
+of pools, all is set aside for pairs. They go on as they are, until `migrate`. What is left of such a file, (ε', δ'), is
+granted anew then: given any results so far, everything to come is (ε', δ')-DP, which is all that sums ask of a run.
 
 What is reserved is spent. It is written durably before a run begins and nothing gives it back: a crash, or a run that
 was never looked at, loses budget and never gains any.
@@ -21,77 +22,24 @@ the locks of network file systems are not to be trusted.
 another name, and whoever sees that can confirm a guess of the whole table.
 """
 
-import contextlib
-import decimal
 import hashlib
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gossamer.base.messages import shown as described
+from gossamer.privacy import budget_store, pools
 from gossamer.privacy.budget import Budget, Neighbors
+from gossamer.privacy.budget_store import BudgetFileError, Grant, Reservation
+from gossamer.privacy.planning import Plan
+from gossamer.privacy.pools import Amount
 
 if TYPE_CHECKING:
     from gossamer.tables.table import Table
 
-_APPLICATION = 0x676F7373
-"""SQLite's mark of what kind of file it is: "goss"."""
-_FORMAT = 1
-_PATIENCE = 30.0
-"""Seconds to wait for another process that has the file locked."""
-# Sums of float64 numbers in decimal need less than 700 digits; a sum that needed more would be an error, not rounded.
-_EXACT = decimal.Context(prec=1000, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow])
-_TABLES = """
-CREATE TABLE budget (epsilon TEXT NOT NULL, delta TEXT NOT NULL, neighbors TEXT NOT NULL, data TEXT NOT NULL,
-                     time TEXT NOT NULL);
-CREATE TABLE reservation (id INTEGER PRIMARY KEY AUTOINCREMENT, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-                          what TEXT NOT NULL, time TEXT NOT NULL);
-CREATE TRIGGER kept BEFORE DELETE ON reservation BEGIN SELECT RAISE(ABORT, 'nothing is given back'); END;
-CREATE TRIGGER fixed BEFORE UPDATE ON reservation BEGIN SELECT RAISE(ABORT, 'nothing is given back'); END;
-"""
-
-
-class BudgetFileError(ValueError):
-    """A budget file that cannot be used, or not for this table or relation; nothing was reserved."""
-
 
 class OverdrawnError(BudgetFileError):
     """More was asked for than is left; nothing was reserved."""
-
-
-class Amount(NamedTuple):
-    """Some ε and δ, exactly: the decimal numbers that were written down."""
-
-    epsilon: Decimal
-    delta: Decimal
-
-    def __str__(self) -> str:
-        return f"epsilon = {_shown(self.epsilon)}, delta = {_shown(self.delta)}"
-
-
-@dataclass(frozen=True)
-class Grant:
-    """What a budget file was made with."""
-
-    amount: Amount
-    neighbors: Neighbors
-    data: str
-    """The fingerprint of the table."""
-    time: str
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """What one run has taken, whether or not it was ever finished."""
-
-    id: int
-    amount: Amount
-    what: str
-    time: str
 
 
 class BudgetFile:
@@ -102,23 +50,31 @@ class BudgetFile:
 
     Example:
       >>> import tempfile
+      >>> import gossamer as gs
       >>> folder = Path(tempfile.mkdtemp())
       >>> _ = (folder / "table.csv").write_text("age\\n41\\n")
-      >>> file = BudgetFile.create(folder / "table.csv.budget", 0.3, 1e-6, "replace_one", folder / "table.csv")
-      >>> for epsilon in (0.1, 0.2):
-      ...     _ = file.reserve(epsilon, 5e-7, "replace_one", folder / "table.csv", "a first look")
-      >>> file.remaining()
-      Amount(epsilon=Decimal('0.0'), delta=Decimal('0E-7'))
+      >>> file = BudgetFile.create(folder / "table.csv.budget", 1.0, 1e-5, "replace_one", folder / "table.csv")
+      >>> plan = gs.plan(gs.methods.GD(steps=10), n=1000, budget=gs.Budget(0.1, 1e-7))
+      >>> _ = file.reserve(plan, folder / "table.csv", "a first look")
+      >>> file.more_like_the_last()
+      120
     """
 
     def __init__(self, path: Path | str):
         self.path = Path(path)
-        with self._transaction("BEGIN") as connection:
-            self._read(connection)
+        self._read()
 
     @classmethod
     def create(
-        cls, path: Path | str, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table"
+        cls,
+        path: Path | str,
+        epsilon: float,
+        delta: float,
+        neighbors: Neighbors,
+        data: "Path | str | Table",
+        *,
+        aside: tuple[float, float] | None = None,
+        unit: str = "row",
     ) -> "BudgetFile":
         """Make the budget file of a table; a file that exists is left alone.
 
@@ -128,112 +84,98 @@ class BudgetFile:
           delta: δ that all runs together may cost.
           neighbors: which tables count as neighbours, for every run.
           data: the table's file, or the table as `read_table` read it.
+          aside: a part (ε, δ) of it, for what is known by an ε and a δ alone, such as perturbed minimisers and
+            mechanisms that are not Gossamer's. Such costs add up, so set aside little. It cannot be changed later.
+          unit: whose data neighbouring tables differ in, for every run.
         """
-        amount, path = _amount(epsilon, delta, neighbors), Path(path)
-        data = fingerprint(data)
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except FileExistsError:
-            raise FileExistsError(
-                f"{path} exists and is left alone: a budget is not granted twice. `gossamer budget show {path}` says "
-                "what is left of it."
-            ) from None
-        try:
-            with contextlib.closing(_connect(path)) as connection, connection:
-                connection.executescript(
-                    f"BEGIN; PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT}; {_TABLES}"
-                )
-                row = (str(amount.epsilon), str(amount.delta), neighbors, data, _now())
-                connection.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?)", row)
-        except BaseException:
-            path.unlink()
-            raise
+        whole = _budget(epsilon, delta, neighbors)
+        set_aside = Amount() if aside is None else _pair(_budget(*aside, neighbors))
+        grant = Grant(
+            _pair(whole), neighbors, fingerprint(data), budget_store.now(), unit, pools.divide(whole, set_aside)
+        )
+        budget_store.make(Path(path), grant)
         return cls(path)
 
     def reserve(
-        self, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table", what: str = ""
+        self, planned: Plan | Budget, data: "Path | str | Table", what: str = "", unit: str = "row"
     ) -> Reservation:
         """Take from what is left, before a record is touched; it never comes back. Refuse what would overdraw.
 
         Args:
-          epsilon: ε of the run.
-          delta: δ of the run.
-          neighbors: which tables count as neighbours in the run's guarantee.
+          planned: what the run will ask, `gs.plan(method, n, budget)`: the file finds its cost from the schedule. Or a
+            `gs.Budget`, for what is known by its ε and δ alone.
           data: the table's file, or the table as `read_table` read it; the file's bytes count, not its name.
           what: what it is for, in the words of whoever asks.
+          unit: whose data neighbouring tables differ in, in the run's guarantee.
         """
-        amount = _amount(epsilon, delta, neighbors)
-        data = fingerprint(data)
+        if not isinstance(planned, Plan | Budget):
+            raise TypeError(f"planned = {described(planned)} must be a gs.plan(...), or a gs.Budget(epsilon, delta).")
+        budget = planned if isinstance(planned, Budget) else planned.budget
+        print_of_data = fingerprint(data)
+        before = self.grant()
+        self._check_grant(before, budget.neighbors, print_of_data, unit)
+        amount, digest = _price(planned, before)  # takes seconds, so not while others wait
         # IMMEDIATE: whoever else reads what is left with a view to taking it waits until this transaction has ended.
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            grant, taken = self._read(connection)
-            self._check_grant(grant, neighbors, data)
-            left = _left(grant, taken)
-            if amount.epsilon > left.epsilon or amount.delta > left.delta:
-                raise OverdrawnError(
-                    f"{amount} is more than {self.path} has left, which is {left}. Ask for no more; if it is too "
-                    "little, this table has been asked enough."
-                )
-            time = _now()
-            row = (str(amount.epsilon), str(amount.delta), what, time)
-            cursor = connection.execute("INSERT INTO reservation (epsilon, delta, what, time) VALUES (?, ?, ?, ?)", row)
-            assert cursor.lastrowid is not None
-            reservation = Reservation(cursor.lastrowid, amount, what, time)
-        return reservation
+        with budget_store.transaction(self.path, "BEGIN IMMEDIATE") as connection:
+            grant, taken = budget_store.read(self.path, connection)
+            if grant != before:
+                raise BudgetFileError(f"{self.path} was migrated a moment ago. Nothing was reserved; try again.")
+            left = grant.pools.minus(entry.amount for entry in taken)
+            if not left.covers(amount):
+                raise OverdrawnError(_overdrawn(self.path, amount, left, grant))
+            return budget_store.add(connection, amount, what, digest)
+
+    def migrate(self) -> None:
+        """Make a file of format 1 one of format 2, in one transaction: all that was reserved stays so.
+
+        Runs in flight have reserved, and count. Older versions of Gossamer refuse the file from then on.
+        """
+        with budget_store.transaction(self.path, "BEGIN IMMEDIATE") as connection:
+            grant, taken = budget_store.read(self.path, connection)
+            if not budget_store.is_old(connection):
+                raise BudgetFileError(f"{self.path} has format {budget_store.FORMAT} already. Nothing was changed.")
+            whole = Budget(float(grant.amount.epsilon), float(grant.amount.delta), grant.neighbors)
+            spent = Amount().plus(entry.amount for entry in taken)
+            anew = Grant(grant.amount, grant.neighbors, grant.data, grant.time, grant.unit, pools.divide(whole, spent))
+            budget_store.modernise(connection, anew, taken)
 
     def grant(self) -> Grant:
         """Return what the file was made with."""
-        with self._transaction("BEGIN") as connection:
-            return self._read(connection)[0]
+        return self._read()[0]
 
     def entries(self) -> list[Reservation]:
         """Return what was taken, the first run first."""
-        with self._transaction("BEGIN") as connection:
-            return self._read(connection)[1]
+        return self._read()[1]
 
     def remaining(self) -> Amount:
-        """Return what is left."""
-        with self._transaction("BEGIN") as connection:
-            return _left(*self._read(connection))
+        """Return what is left in each pool."""
+        grant, taken = self._read()
+        return grant.pools.minus(entry.amount for entry in taken)
 
-    @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """Give a connection inside a transaction, which is committed unless there is an error; say what went wrong."""
-        if not self.path.exists():
-            raise FileNotFoundError(f"{self.path} does not exist. Make a budget file by `gossamer budget init`.")
-        try:
-            with contextlib.closing(_connect(self.path)) as connection:
-                connection.execute(begin)
-                with connection:
-                    yield connection
-        except sqlite3.Error as error:
-            raise BudgetFileError(f"{self.path} {_reason(error)} Nothing was reserved.") from error
+    def more_like_the_last(self) -> int | None:
+        """Return how many more runs with the cost of the last one fit; None: there was none."""
+        grant, taken = self._read()
+        if not taken:
+            return None
+        return pools.more_like(taken[-1].amount, grant.pools.minus(entry.amount for entry in taken))
 
-    def _read(self, connection: sqlite3.Connection) -> tuple[Grant, list[Reservation]]:
-        """Return all that the file says, after looking whether it is a budget file and whole."""
-        if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
-            raise BudgetFileError(f"{self.path} is no budget file. Make one by `gossamer budget init`.")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != _FORMAT:
-            raise BudgetFileError(
-                f"{self.path} has format {version}, and this version of Gossamer knows {_FORMAT}. Use a newer Gossamer."
-            )
-        if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
-            raise sqlite3.DatabaseError("its pages do not fit together")
-        grants = connection.execute("SELECT epsilon, delta, neighbors, data, time FROM budget").fetchall()
-        if len(grants) != 1:
-            raise sqlite3.DatabaseError(f"it has {len(grants)} grants instead of one")
-        ((epsilon, delta, neighbors, data, time),) = grants
-        rows = connection.execute("SELECT id, epsilon, delta, what, time FROM reservation ORDER BY id").fetchall()
-        taken = [Reservation(number, _stored(*amount), what, when) for number, *amount, what, when in rows]
-        return Grant(_stored(epsilon, delta), neighbors, data, time), taken
+    def spent_epsilon(self) -> float:
+        """Return ε, at the δ of the grant, of what was taken so far: for information, the promise is the grant's."""
+        grant, taken = self._read()
+        whole = Budget(float(grant.amount.epsilon), float(grant.amount.delta), grant.neighbors)
+        return pools.spent_epsilon(whole, grant.pools.minus(entry.amount for entry in taken), grant.pools)
 
-    def _check_grant(self, grant: Grant, neighbors: Neighbors, data: str) -> None:
-        if neighbors != grant.neighbors:
-            raise BudgetFileError(
-                f"neighbors = {neighbors!r}, but {self.path} is a budget for neighbors = {grant.neighbors!r}, and the "
-                f"two do not add up. Use {grant.neighbors!r}."
-            )
+    def _read(self) -> tuple[Grant, list[Reservation]]:
+        with budget_store.transaction(self.path, "BEGIN") as connection:
+            return budget_store.read(self.path, connection)
+
+    def _check_grant(self, grant: Grant, neighbors: Neighbors, data: str, unit: str) -> None:
+        for name, asked, granted in (("neighbors", neighbors, grant.neighbors), ("unit", unit, grant.unit)):
+            if asked != granted:
+                raise BudgetFileError(
+                    f"{name} = {asked!r}, but {self.path} is a budget for {name} = {granted!r}, and the two do not add "
+                    f"up. Use {granted!r}."
+                )
         if data != grant.data:
             raise BudgetFileError(
                 f"{self.path} is the budget of another table, or this one has changed since. Use the table that it was "
@@ -254,60 +196,38 @@ def fingerprint(data: "Path | str | Table") -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _amount(epsilon: float, delta: float, neighbors: Neighbors) -> Amount:
-    """Return what is asked for as decimals: 0.1 means one tenth, which is what a certificate states."""
+def _price(planned: Plan | Budget, grant: Grant) -> tuple[Amount, str]:
+    """Return what is taken from which pool, and the digest of the schedule that it was found from."""
+    budget = planned if isinstance(planned, Budget) else planned.budget
+    price = _pair(_budget(budget.epsilon, budget.delta, budget.neighbors))
+    if isinstance(planned, Budget):
+        return price, ""
+    schedule = json.dumps(planned.schedule.to_dicts(), sort_keys=True)
+    digest = hashlib.sha256(f"{planned.n} {dict(planned.capacities)} {schedule}".encode()).hexdigest()
+    perturbed = any(query.sampling.surcharge(1, budget.neighbors).epsilon for query in planned.schedule)
+    if perturbed or not grant.pools.is_enveloped:
+        return price, digest
+    whole = Budget(float(grant.amount.epsilon), float(grant.amount.delta), grant.neighbors)
+    return pools.charge(planned, whole, grant.pools), digest
+
+
+def _overdrawn(path: Path, amount: Amount, left: Amount, grant: Grant) -> str:
+    asked = f"{amount} is more than {path} has left, which is {left}."
+    if not amount.is_enveloped and grant.pools.is_enveloped:
+        return (
+            f"{asked} What is known by its epsilon and delta alone is paid from what was set aside for it when the "
+            "file was made (gossamer budget init --aside-epsilon --aside-delta). Train by queries with Gaussian noise "
+            "instead."
+        )
+    return f"{asked} Ask for no more; if it is too little, this table has been asked enough."
+
+
+def _budget(epsilon: float, delta: float, neighbors: Neighbors) -> Budget:
     budget = Budget(epsilon, delta, neighbors)
     if not budget.is_private:
         raise ValueError(f"epsilon = {epsilon!r} is no budget: a run without privacy costs more than any file holds.")
-    return Amount(Decimal(repr(float(epsilon))), Decimal(repr(float(delta))))
+    return budget
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path.absolute().as_uri() + "?mode=rw", uri=True, timeout=_PATIENCE, isolation_level=None
-    )
-    # Beyond FULL, EXTRA makes the end of a transaction itself survive a loss of power: none is ever taken back.
-    connection.execute("PRAGMA synchronous = EXTRA")
-    return connection
-
-
-def _stored(epsilon: str, delta: str) -> Amount:
-    try:
-        amount = Amount(Decimal(epsilon), Decimal(delta))
-    except (decimal.InvalidOperation, TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError("it has amounts that are no numbers") from error
-    if not all(value.is_finite() and value > 0 for value in amount):
-        raise sqlite3.DatabaseError("it has amounts that are not above 0")
-    return amount
-
-
-def _left(grant: Grant, taken: Iterable[Reservation]) -> Amount:
-    with decimal.localcontext(_EXACT):
-        return Amount(
-            grant.amount.epsilon - sum(entry.amount.epsilon for entry in taken),
-            grant.amount.delta - sum(entry.amount.delta for entry in taken),
-        )
-
-
-def _reason(error: sqlite3.Error) -> str:
-    """Return what is the matter with a file and what to do, to follow its name."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_BUSY:
-        return f"has been locked by another process for {_PATIENCE:g} seconds. Try again when that is done."
-    if code == sqlite3.SQLITE_READONLY:
-        return "cannot be written to. Ask its owner for the permission to, also for the folder that it is in."
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return "cannot be opened. Is it a file, and may you read it?"
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return f"cannot be used: {error}. Make room, or look after the disk, and try again."
-    return f"is damaged, or is no budget file: {error}. Take stock of the runs on this table before making another."
-
-
-def _shown(value: Decimal) -> str:
-    """Return a number exactly, in few characters if these do."""
-    short = f"{float(value):.6g}"
-    return short if Decimal(short) == value else str(value)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _pair(budget: Budget) -> Amount:
+    return pools.pair(budget.epsilon, budget.delta)

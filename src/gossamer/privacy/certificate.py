@@ -9,11 +9,12 @@ from importlib import metadata
 from typing import Any, get_args
 
 from gossamer.base.leak import Leak
-from gossamer.privacy import accounting, arithmetic, certificate_files, saddle_point, wording
+from gossamer.privacy import accounting, arithmetic, certificate_files, saddle_point, searching, wording
 from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.facts import Bought, Covers, LossBounds, Unit
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.schedule import Schedule
+from gossamer.privacy.searching import Selection
 from gossamer.privacy.stages import check_blocks, leading_cost
 
 _ROUNDING = 1e-6
@@ -64,7 +65,7 @@ class Certificate:
     """Every query that could be asked, with its noise multiplier and its clip rule."""
     purchases: tuple[Bought, ...]
     """Which of the queries were asked before the training, to set it up, or after it, and with which share."""
-    selection: None
+    selection: Selection | None
     """How the best of several runs was chosen; None: there was one run."""
     capacities: dict[str, int]
     """The static size at which each Poisson query's samples are cut."""
@@ -113,7 +114,10 @@ class Certificate:
         if not self.is_private:
             return Verification(math.inf, "none: no privacy is claimed")
         try:
-            epsilon, accountant = self._cost(self.schedule, Budget(self.epsilon, self.delta))
+            if self.selection is None:
+                epsilon, accountant = self._cost(self.schedule, Budget(self.epsilon, self.delta))
+            else:
+                epsilon, accountant = self._cost_of_search(self.selection), "contour integral"
             return Verification(epsilon, accountant, tuple(self._wrong(epsilon, tolerance)))
         # What a schedule that no run writes meets on its way through the accountants; each says what it met.
         except (ArithmeticError, ValueError) as error:
@@ -137,6 +141,16 @@ class Certificate:
         except saddle_point.DidNotConvergeError:
             return accounting.pld_epsilon(schedule, delta, self.neighbors), "privacy loss distribution"
 
+    def _cost_of_search(self, selection: Selection) -> float:
+        """Return ε of the whole search; the run that was released must be one that it could make."""
+        for schedule in selection.schedules:
+            schedule.check(self.n, self.neighbors)
+        runs = [(each.wordless(), sizes) for each, sizes in zip(selection.schedules, selection.capacities, strict=True)]
+        if (self.schedule.wordless(), self.capacities) not in runs:
+            raise ValueError("the schedule of the run that was released is not among those of the selection.")
+        budget = Budget(self.epsilon, self.delta, self.neighbors)
+        return searching.recomputed_epsilon(selection, budget, self.n)
+
     def _wrong(self, epsilon: float, tolerance: float) -> Iterator[str]:
         """Say which numbers are not what they come out as."""
         if not epsilon <= self.epsilon * (1 + tolerance):
@@ -147,7 +161,10 @@ class Certificate:
         if left <= 0 or math.fsum(delta for _, delta in apart) >= self.delta:
             yield "what was bought before the training leaves nothing of ε or δ for it"
             return
-        cut = accounting.truncation(self.schedule, self.n, self.capacities, left)
+        if self.selection is None:
+            cut = accounting.truncation(self.schedule, self.n, self.capacities, left)
+        else:
+            cut = self.selection.truncation(self.n, left)
         if not math.isclose(cut, self.truncation_delta, rel_tol=_ROUNDING, abs_tol=_UNSEEN):
             yield (
                 f"it states truncation_delta = {self.truncation_delta:.4g}, and cutting samples at its capacities "
@@ -282,8 +299,6 @@ def _check(certificate: Certificate) -> None:
             raise TypeError(f"{name} must be of type {kind.__name__}.")
     if certificate.covers not in get_args(Covers) or (certificate.covers == "bits" and _is_mixed(certificate.schedule)):
         raise ValueError("covers must be 'bits' or 'reals', and for correlated noise other than a tree's 'reals'.")
-    if certificate.selection is not None:
-        raise ValueError("selection must be null: this version of Gossamer knows no other.")
     if not all(type(size) is int and 1 <= size < 2**63 for size in (certificate.n, *certificate.capacities.values())):
         raise ValueError("n and the capacities must be whole numbers of at least 1, and n below 2⁶³.")
     if not certificate.schedule.queries:

@@ -10,6 +10,7 @@ from gossamer.base.messages import is_number
 from gossamer.privacy import format1
 from gossamer.privacy.facts import Bought, LossBounds, Unit
 from gossamer.privacy.schedule import Schedule
+from gossamer.privacy.searching import Selection
 
 _FORMAT = 2
 _DIGITS = 18
@@ -28,6 +29,7 @@ def write(fields: dict[str, Any]) -> str:
         "purchases": [{**vars(each), "apart": _written(each.apart)} for each in fields["purchases"]],
         "leaks": [dataclasses.asdict(leak) for leak in fields["leaks"]],
         "loss_bounds": None if fields["loss_bounds"] is None else dataclasses.asdict(fields["loss_bounds"]),
+        "selection": None if fields["selection"] is None else _selection_row(fields["selection"]),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
@@ -50,7 +52,7 @@ def read(text: str, expected: set[str]) -> dict[str, Any]:
 
 def _facts(content: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that have classes of their own, or are tuples."""
-    bounds = content["loss_bounds"]
+    bounds, selection = content["loss_bounds"], content["selection"]
     return {
         "unit": _made(Unit, content["unit"]),
         "purchases": tuple(
@@ -59,9 +61,22 @@ def _facts(content: dict[str, Any]) -> dict[str, Any]:
         ),
         "leaks": tuple(_made(Leak, row) for row in _list(content["leaks"])),
         "loss_bounds": None if bounds is None else _made(LossBounds, bounds),
+        "selection": None if selection is None else _selection(_object(selection), content["n"]),
         "trusted": tuple(_list(content["trusted"])),
         "noted": tuple(_list(content["noted"])),
     }
+
+
+def _selection_row(selection: Selection) -> dict[str, Any]:
+    return {**vars(selection), "schedules": [schedule.to_dicts() for schedule in selection.schedules]}
+
+
+def _selection(row: dict[str, Any], n: int) -> Selection:
+    sizes = [dict(_object(each)) for each in _list(row["capacities"])]
+    if not all(type(size) is int and 1 <= size < 2**63 for each in sizes for size in each.values()):
+        raise ValueError("the capacities of a selection must be whole numbers of at least 1.")
+    schedules = tuple(Schedule.from_dicts(each, n) for each in _list(row["schedules"]))
+    return Selection(**{**row, "schedules": schedules, "capacities": tuple(sizes)})
 
 
 def _made(kind: type[_T], row: Any) -> _T:
@@ -70,7 +85,7 @@ def _made(kind: type[_T], row: Any) -> _T:
 
 def _object(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise TypeError("unit, purchases, leaks and loss_bounds must be JSON objects, or lists of them.")
+        raise TypeError("unit, purchases, selection, leaks and loss_bounds must be JSON objects, or lists of them.")
     return row
 
 

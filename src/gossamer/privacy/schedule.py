@@ -170,6 +170,10 @@ class Schedule:
             )
         )
 
+    def wordless(self) -> "Schedule":
+        """Return the schedule without the rules for thresholds, which are words and cost nothing."""
+        return Schedule(tuple(dataclasses.replace(query, clip="") for query in self.queries))
+
     def at_worst(self) -> tuple[Query, ...]:
         """Return the calibrated queries that the record meets for which the schedule is most telling.
 

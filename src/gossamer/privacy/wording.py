@@ -8,6 +8,7 @@ from gossamer.privacy.facts import Bought, Covers, LossBounds, UnitName
 
 if TYPE_CHECKING:
     from gossamer.privacy.certificate import Certificate
+    from gossamer.privacy.searching import Selection
 
 _NEIGHBORS: dict[Neighbors, str] = {
     "replace_one": "Two tables are neighbours when they have the same number of records and differ in one of them.",
@@ -63,6 +64,8 @@ def conditions(certificate: "Certificate") -> tuple[str, ...]:
     if certificate.loss_bounds is not None:
         sentences += _loss_bounds(certificate.loss_bounds)
     sentences += [_bought(each, certificate.is_private) for each in certificate.purchases]
+    if certificate.selection is not None:
+        sentences.append(_selected(certificate.selection))
     return (*sentences, *certificate.noted)
 
 
@@ -97,6 +100,13 @@ def code(value: Any) -> str:
     if isinstance(value, list):
         return f"({', '.join(map(code, value))})"
     return str(value)
+
+
+def _selected(selection: "Selection") -> str:
+    return (
+        f"The model is the best, by a noisy score, of a random number of runs: {selection.trials:g} are expected, at "
+        f"most {selection.most} are made. How many were made is secret, and so is everything about the others."
+    )
 
 
 def _loss_bounds(bounds: LossBounds) -> tuple[str, ...]:

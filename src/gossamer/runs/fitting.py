@@ -27,6 +27,7 @@ from gossamer.tables.table import Table
 if TYPE_CHECKING:
     from gossamer.engine.checkpoints import Checkpoints
     from gossamer.privacy.budget import Budget, Neighbors
+    from gossamer.privacy.planning import Plan
 
 CHECKPOINT = "checkpoint"
 """Where a run saves itself, inside its folder. It holds the key of the noise, and is removed when the run is done."""
@@ -70,7 +71,7 @@ def fit_table(
     progress: bool = False,
     checkpoints: "Checkpoints | None" = None,
     every: int | None = None,
-    reserve: Callable[[], Any] | None = None,
+    reserve: "Callable[[Plan], Any] | None" = None,
 ) -> Any:
     """Train a model on a table within a budget; return the fitted estimator.
 
@@ -83,7 +84,7 @@ def fit_table(
       progress: whether to show a progress bar on a terminal.
       checkpoints: where the run saves itself.
       every: steps between two checkpoints; None is a tenth of the run.
-      reserve: called after all checks and before the first query, to pay.
+      reserve: called with the plan after all checks and before the first query, to pay.
     """
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
     task = estimator.pose(*records_of(table, schema, recipe))
@@ -91,9 +92,9 @@ def fit_table(
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
     leaks = _warn_of(schema.leaks())
-    estimator.rehearse(task)
+    planned = estimator.rehearse(task)
     if reserve is not None:
-        reserve()
+        reserve(planned)
     model = estimator.spend(task, leaks)
     if recipe.record.target == "number":
         model.intercept_ += schema.target_middle  # it was trained on what is left after subtracting it
@@ -189,22 +190,18 @@ class Payment(NamedTuple):
     objective: str
     out: Path | None
 
-    def reserve(self, checkpoints: "Checkpoints | None") -> None:
-        """Reserve the cost; a run that is continued has paid, for the same objective."""
-        from gossamer.privacy.budget_file import fingerprint
+    def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan") -> None:
+        """Reserve the cost; a run that is continued has paid, for the same objective and the same queries."""
+        from gossamer.privacy.budget_file import BudgetFile, fingerprint
+
+        def pay() -> int:
+            return BudgetFile(self.file).reserve(planned, self.table, f"{self.objective}, {self.out}").id
 
         if checkpoints is None:
-            self._reserve()
+            pay()
         else:
             of = f"{self.budget} {self.objective} {self.file.resolve()} {fingerprint(self.table)}"
-            checkpoints.remember("reservation", of, self._reserve)
-
-    def _reserve(self) -> int:
-        from gossamer.privacy.budget_file import BudgetFile
-
-        epsilon, delta, neighbors = self.budget.epsilon, self.budget.delta, self.budget.neighbors
-        what = f"{self.objective}, {self.out}"
-        return BudgetFile(self.file).reserve(epsilon, delta, neighbors, self.table, what).id
+            checkpoints.remember("reservation", of, pay)
 
 
 def _is_begun(out: Path) -> bool:
