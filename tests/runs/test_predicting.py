@@ -7,9 +7,10 @@ from gossamer.learn import PrivateLinearRegression, PrivateLogisticRegression
 from gossamer.runs.folder import Run
 from gossamer.runs.predicting import predict_table, score_table
 from gossamer.runs.recipe import Recipe
+from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Number
 from gossamer.tables.reading import parse_csv
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 
 
 def classifier(classes, coefficients):

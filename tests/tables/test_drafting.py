@@ -2,7 +2,7 @@
 
 import pytest
 
-from gossamer.tables import Amount, Category, Ignore, Number, draft, parse_csv, schema_from_flags
+from gossamer.tables import Amount, Category, Declaration, Ignore, Number, draft, parse_csv, schema_from_flags
 from gossamer.tables.numerals import advice_on_marks
 
 N = 60
@@ -60,9 +60,8 @@ def test_decimal_commas_are_numbers_where_they_are_announced():
     assert "'z' is left out: numbers with a point" in remark
 
 
-def test_a_missing_number_gets_an_indicator():
-    assert drafted(["1", "5", ""] * 20).missing
-    assert not drafted(["1", "5"] * 30).missing
+def test_every_column_gets_an_indicator_of_missing_values():
+    assert all(drafted(values).missing for values in (["1", "5", ""] * 20, ["1", "5"] * 30, ["a", "b"] * 30))
 
 
 def test_everything_in_a_draft_leaks_until_it_is_confirmed():
@@ -100,10 +99,9 @@ def test_a_target_must_have_classes(target, message):
 TABLE = parse_csv("age,sex,a=b,gain,y\n1,F,1,0,<=5\n2,M,2,5,>5\n", "a file")
 
 
-def test_flags_declare_and_the_rest_is_drafted():
-    schema = schema_from_flags(
-        TABLE, "y", bounds=["age=17:90"], categories=["sex=F| M"], amounts=["gain=1e5"], classes="<=5|>5"
-    )
+def test_flags_declare_and_the_rest_is_drafted_for_who_insists():
+    flags = {"bounds": ["age=17:90"], "categories": ["sex=F| M"], "amounts": ["gain=1e5"], "classes": "<=5|>5"}
+    schema = schema_from_flags(TABLE, "y", **flags, from_data=True)
     assert {name: declared.kind for name, declared in schema.columns.items()} == {
         "age": Number(17, 90),
         "sex": Category(("F", "M")),
@@ -113,6 +111,13 @@ def test_flags_declare_and_the_rest_is_drafted():
     assert list(schema.columns) == ["age", "sex", "a=b", "gain"]
     assert schema.classes == ("<=5", ">5")
     assert [leak.name for leak in schema.leaks()] == ["a=b"]
+    undeclared = schema_from_flags(TABLE, "y", **flags, missing=["-999"])
+    assert (undeclared.undeclared, undeclared.leaks()) == (("a=b",), ())
+    assert all(declared.absent == ("-999",) for declared in undeclared.columns.values())
+    with pytest.raises(ValueError, match="nothing is declared of column 'a=b'"):
+        undeclared.encode(TABLE)
+    complete = undeclared.completed({"a=b": Number(1, 2)})
+    assert complete.columns["a=b"] == Declaration(Number(1, 2), missing=True, absent=("-999",))
 
 
 def test_a_flag_means_the_longest_name_it_begins_with():
@@ -134,7 +139,7 @@ def test_flags_can_declare_everything():
     assert schema.leaks() == ()
     assert schema.columns["sex"].kind == schema.columns["gain"].kind == Ignore()
     assert schema.groups == ("F", "M")
-    assert len(schema_from_flags(TABLE, "y", ignore=["sex", "gain"], group="sex").leaks()) == 4
+    assert len(schema_from_flags(TABLE, "y", ignore=["sex", "gain"], group="sex", from_data=True).leaks()) == 4
 
 
 @pytest.mark.parametrize(

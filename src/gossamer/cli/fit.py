@@ -54,6 +54,18 @@ class Declared:
             help="The lowest and highest value of a target that is a number, such as 0:100.", rich_help_panel=_DATA
         ),
     ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="A value that means missing, in every column, such as -999.", rich_help_panel=_DATA),
+    ] = None
+    from_data: Annotated[
+        bool,
+        typer.Option(
+            "--from-data",
+            help="Read what is not declared from the data, outside the guarantee, instead of buying it privately.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False
     group: Annotated[str | None, typer.Option(help="The column of groups, for worst-group.", rich_help_panel=_DATA)] = (
         None
     )
@@ -152,7 +164,9 @@ def fit(
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
         shared.note(schema.remarks(records))
         budget = fitting.promise(records, promise.epsilon, promise.delta, promise.neighbors.value)
-        test_rows = None if held_out is None else (schema.encode(held_out), schema.targets(held_out))
+        if held_out is not None and not schema.is_open:
+            schema.encode(held_out)  # what is wrong with it is better known before anything is spent
+            schema.targets(held_out)
         begun = time.monotonic()
         every = run.checkpoint_every
         place = contextlib.nullcontext() if out is None else fitting.run_folder(out, every != 0, run.resume)
@@ -161,7 +175,7 @@ def fit(
             if run.budget is not None:
                 payment = fitting.Payment(run.budget, records, budget, objective, out)
                 reserve = functools.partial(payment.reserve, checkpoints)
-            model = fitting.fit_table(
+            model, schema = fitting.fit_table(
                 records,
                 schema,
                 recipe,
@@ -180,8 +194,8 @@ def fit(
         atomic.write_text(run.certificate, model.certificate_.to_json())
     content, lines = _told(model.certificate_, schema, recipe, records, time.monotonic() - begun)
     content["folder"] = None if out is None else str(out)
-    if held_out is not None and test_rows is not None:
-        scores = score_table(model, *test_rows)
+    if held_out is not None:
+        scores = score_table(model, schema.encode(held_out), schema.targets(held_out))
         content["test"] = {"private": False, "n": held_out.n, **scores}
         shown = "   ".join(f"{_SCORES[name]} {value:.3f}" for name, value in scores.items() if value is not None)
         lines.append(f"{shown}   (on {held_out.n} other rows; these figures are NOT private)")

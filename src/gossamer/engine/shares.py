@@ -14,7 +14,7 @@ import numpy as np
 
 from gossamer.base.trees import PyTree
 from gossamer.engine.solving import solve
-from gossamer.engine.stages import Answers, Posed, Stage
+from gossamer.engine.stages import Posed, Stage
 from gossamer.geometry import Simplex
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
@@ -38,12 +38,15 @@ def share_stage(name: str, members: np.ndarray, groups: int) -> Stage:
       members: the group 0, …, groups − 1 of each record.
       groups: k, their public number.
     """
-    once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
+    return Stage(name, _once(groups), SHARE_OF_BUDGET, lambda answers: _asked(members, groups))
 
-    def pose(answers: Answers) -> Posed:
-        return Posed(ERM(_centred), members.astype(np.int32), jnp.zeros(groups), once)
 
-    return Stage(name, once, SHARE_OF_BUDGET, pose)
+def _once(groups: int) -> GD:
+    return GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
+
+
+def _asked(members: np.ndarray, groups: int) -> Posed:
+    return Posed(ERM(_centred), members.astype(np.int32), jnp.zeros(groups), _once(groups))
 
 
 def shares_of(answer: PyTree, n: int) -> tuple[float, ...]:
@@ -72,7 +75,7 @@ def group_shares(
     members = np.asarray(members)
     if members.ndim != 1 or not np.isin(members, range(groups)).all():
         raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
-    asked = share_stage("shares", members, groups).pose({})
+    asked = _asked(members, groups)
     answer = solve(asked.problem, asked.data, asked.method, budget, init=asked.init, seed=seed, progress=False)
     return shares_of(answer.params, len(members)), answer.certificate
 

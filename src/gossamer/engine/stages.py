@@ -9,11 +9,12 @@ query, so that no answer is bought twice.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
+from gossamer.base import processes
 from gossamer.base.entropy import new_key
 from gossamer.base.exceptions import OverspentError
 from gossamer.base.trees import PyTree
@@ -25,11 +26,11 @@ from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import certify
-from gossamer.privacy.planning import Plan, plan
+from gossamer.privacy.planning import Plan, Scheduled, plan
 from gossamer.privacy.schedule import Schedule
 from gossamer.privacy.stages import TRAINING, Part, Stages
 
-Answers = Mapping[str, PyTree]
+Answers = Mapping[str, Any]
 """What the earlier stages found, by their names: private, and so public."""
 
 
@@ -43,6 +44,15 @@ class Posed(NamedTuple):
     """The planned one; its thresholds, and all else that changes nothing about what is asked, may follow answers."""
 
 
+class Release(NamedTuple):
+    """What a stage releases that is no run of a method through the door: a mechanism with a proof of its own."""
+
+    answer: Callable[[Plan, jax.Array], Any]
+    """From the stage's plan and a key to what is released: the same for the same key."""
+    digest: str
+    """Of the records that it looks at; another one on resuming is refused."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """One stage of a run.
@@ -51,13 +61,13 @@ class Stage:
       name: what it finds; the training is called `TRAINING`.
       method: declares what will be asked; fixed before the first stage begins.
       share: of the budget: the stage's part of Σ c q²/σ².
-      pose: `pose(answers)` → what is solved, from the answers of earlier stages by their names.
+      pose: `pose(answers)` → what is solved, or released, from the answers of earlier stages by their names.
     """
 
     name: str
-    method: Method
+    method: Scheduled
     share: float
-    pose: Callable[[Answers], Posed]
+    pose: Callable[[Answers], Posed | Release]
 
 
 class Outcome(NamedTuple):
@@ -95,30 +105,34 @@ def solve_stages(
     planned = plan(costs, n, budget)
     key = new_key(seed) if key is None else key
     keys = jax.random.split(key, len(stages)) if len(stages) > 1 else [key]
-    answers: dict[str, PyTree] = {}
-    posed: dict[str, Posed] = {}
+    answers: dict[str, Any] = {}
+    ran: dict[str, Method] = {}
     trusted: tuple[str, ...] = ()
     for place, stage in enumerate(stages):
-        posed[stage.name] = now = stage.pose(dict(answers))
+        now, part = stage.pose(dict(answers)), costs.part(planned, stage.name)
+        saved = checkpoints.of_stage(place) if checkpoints and len(stages) > 1 else checkpoints
+        if isinstance(now, Release):
+            answers[stage.name] = now.answer(part, _kept(saved, now, part, keys[place]))
+            continue
         check_match(now.problem, now.method, budget)
         ready = make_ready(now.problem, now.data, now.method, now.init, mesh)
-        part = dataclasses.replace(costs.part(planned, stage.name), method=ready.method)
+        ran[stage.name] = ready.method
         _check_planned(stage, ready.method, n)
         result = run_ready(
             ready,
-            part,
+            dataclasses.replace(part, method=ready.method),
             keys[place],
             seed=seed,
             progress=progress and stage.name == TRAINING,
             backend=backend,
             microbatch=microbatch,
-            checkpoints=checkpoints.of_stage(place) if checkpoints and len(stages) > 1 else checkpoints,
+            checkpoints=saved,
         )
         answers[stage.name] = result.params
         trusted += tuple(why for why in ready.trusted if why not in trusted)
         if stage.name == TRAINING:
             trained, training = result, ready
-    asked = joined([dataclasses.replace(stage, method=posed[stage.name].method) for stage in stages])
+    asked = joined([dataclasses.replace(stage, method=ran.get(stage.name, stage.method)) for stage in stages])
     certificate = certify(
         dataclasses.replace(planned, method=training.method, schedule=_reworded(planned.schedule, asked.schedule(n))),
         training.problem,
@@ -142,6 +156,17 @@ def _check_planned(stage: Stage, method: Method, n: int) -> None:
             f"stage {stage.name!r} was planned with {stage.method!r} and posed {method!r}, which asks something else. "
             "What is asked, of which samples, how often and with which noise must be fixed before the first stage."
         )
+
+
+def _kept(checkpoints: Checkpoints | None, now: Release, part: Plan, key: jax.Array) -> jax.Array:
+    """Return the key to draw from: that of a saved run, which goes on with it, else this one, which is saved first."""
+    key = processes.from_first(key)
+    if checkpoints is None:
+        return key
+    identity = {"configuration": f"{part.budget} {part.schedule}", "table of records": now.digest}
+    return processes.from_first(
+        processes.all_agree(lambda: checkpoints.begin(identity, key) if processes.is_first() else key)
+    )
 
 
 def _reworded(planned: Schedule, asked: Schedule) -> Schedule:

@@ -1,5 +1,6 @@
 from .auc import PrivateAUCClassifier
 from .dro import PrivateDROClassifier
+from .encoder import TableEncoder
 from .linear import PrivateLinearRegression
 from .logistic import PrivateLogisticRegression
 from .search import PrivateSearch
@@ -10,4 +11,5 @@ __all__ = [
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
     "PrivateSearch",
+    "TableEncoder",
 ]

@@ -5,13 +5,13 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from gossamer import geometry
 from gossamer.base.exceptions import PrivacyLeakWarning
@@ -26,6 +26,13 @@ from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.stages import TRAINING
+from gossamer.tables.frames import is_frame
+
+if TYPE_CHECKING:
+    from gossamer.learn.encoder import TableEncoder
+
+_BOUGHT = ("data_norm", "classes", "target_bound")
+"""What a fit on a DataFrame buys, or derives from what it has bought."""
 
 
 class Task(NamedTuple):
@@ -63,11 +70,34 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float
     delta: float | None
+    data_norm: float | None
     method: Method | Callable[[Method], Method] | None
     neighbors: Any
     random_state: Any
     progress: bool
     checkpoints: Checkpoints | None
+    columns: Any
+    """What is declared of a DataFrame's columns."""
+    encoder_: "TableEncoder | None" = None
+    """How a DataFrame becomes rows; None of a fit on arrays."""
+
+    def pose(self, X: Any, y: Any, *groups: Any) -> Task:
+        """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
+        raise NotImplementedError
+
+    def _pose_frame(self, X: Any, y: Any, *groups: Any) -> Task | None:
+        """Return the task of a DataFrame, which buys what is not declared of it; None of what is an array."""
+        from gossamer.learn._frames import pose_frame
+
+        self.encoder_ = None
+        if self.columns is None or self.data_norm is not None or not is_frame(X):
+            return None
+        return pose_frame(self, X, y, *groups)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """Return the rows to predict for, encoded as those of the training were."""
+        check_is_fitted(self)
+        return validated(self, X if self.encoder_ is None else self.encoder_.transform(X), reset=False)
 
     def budget(self, n: int) -> Budget:
         """Return what a fit on n records may spend."""
@@ -129,7 +159,9 @@ class PrivateEstimator(BaseEstimator):
 
         It is called by `fit` itself, so that the warning points at the line that called `fit`.
         """
-        leaks = tuple(Leak(name, what, "argument") for name, what in read.items() if getattr(self, name) is None)
+        bought = () if self.encoder_ is None else _BOUGHT
+        missing = {name: what for name, what in read.items() if getattr(self, name) is None and name not in bought}
+        leaks = tuple(Leak(name, what, "argument") for name, what in missing.items())
         for leak in leaks:
             warnings.warn(
                 f"{leak.name} was not given, so {leak.what} was read from the data, outside the privacy guarantee. "
@@ -168,6 +200,22 @@ class PrivateEstimator(BaseEstimator):
                 kind.poor_score = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Check arrays as scikit-learn does; of NaN and infinity, say what to do."""
+    try:
+        return validate_data(estimator, X, y, dtype=np.float64, **options)
+    except ValueError as error:
+        told = str(error)
+        if "NaN" not in told and "infinity" not in told:
+            raise
+        what, _, _ = told.partition(".")
+        raise ValueError(
+            f"{what.splitlines()[0]}. An array has no place for what is missing: pass a DataFrame, whose missing cells "
+            "get a column of their own, or make rows of it by gs.learn.TableEncoder. Infinity must be replaced by a "
+            "number."
+        ) from None
 
 
 def nobody(n: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:

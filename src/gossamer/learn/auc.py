@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import methods, objectives
 from gossamer.base.trees import PyTree
 from gossamer.engine.shares import POSITIVES, share_stage, shares_of
 from gossamer.engine.stages import Answers
-from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows
+from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows, validated
 from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, CrossEntropy
@@ -37,6 +36,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       classes: the public pair of labels. None reads it from the data, which leaks, and warns.
       method: how to train, `gs.methods.SGDA(...)` or `gs.methods.PrivateDiff(...)`; None takes SGDA with settings that
         suit scaled rows; a function is given that and returns what to take.
+      columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
+        is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -68,6 +69,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         data_norm=None,
         classes=None,
         method=None,
+        columns="auto",
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -80,6 +82,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.data_norm = data_norm
         self.classes = classes
         self.method = method
+        self.columns = columns
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -96,7 +99,9 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
         A share of positives that was not given is ½ in it: `spend` buys the share first.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        if (task := self._pose_frame(X, y)) is not None:
+            return task
+        X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         if len(self.classes_) > 2:
             raise ValueError(
@@ -131,8 +136,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score of each row, positive where the second class is predicted; shape (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows(X)
         # As in training, a longer row is shortened to the bound.
         return outputs(self.layers_, scale_rows(X, self.data_norm_)[0])[:, 0] - self.threshold_
 

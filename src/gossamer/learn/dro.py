@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from gossamer import methods, objectives
 from gossamer.base.trees import PyTree
 from gossamer.engine.shares import GROUPS, share_stage, shares_of
 from gossamer.engine.stages import Answers
 from gossamer.learn import _network
-from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows
+from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows, validated
 from gossamer.learn._divergences import parse_divergence
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy
@@ -58,6 +58,8 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       method: how to train: `gs.methods.DoubleSpider(...)` for a penalty, `RecursiveSpider(...)` for a radius,
         `SGDA(...)` or `PrivateDiff(...)` for groups; None takes settings that suit scaled rows; a function is
         given those and returns what to take.
+      columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
+        is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -94,6 +96,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         data_norm=None,
         classes=None,
         method=None,
+        columns="auto",
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -110,6 +113,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.data_norm = data_norm
         self.classes = classes
         self.method = method
+        self.columns = columns
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -136,7 +140,9 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
         Shares of groups that were not given are all alike in it: `spend` buys the shares first.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        if (task := self._pose_frame(X, y, *([] if groups is None else [groups]))) is not None:
+            return task
+        X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         for name in ("groups_", "group_shares_", "group_weights_"):
@@ -176,8 +182,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores: shape (n,) for two classes, else (n, k)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows(X)
         # As in training, a longer row is shortened to the bound.
         scores = _network.outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
         return scores[:, 0] if scores.shape[1] == 1 else scores

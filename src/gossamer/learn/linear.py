@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import objectives
-from gossamer.learn._common import Task, public_bound, scale_rows
+from gossamer.learn._common import Task, public_bound, scale_rows, validated
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 
 
@@ -31,6 +30,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       fit_intercept: whether to fit an intercept.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
         the table's size and the budget; a function is given that and returns what to take.
+      columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
+        is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -63,6 +64,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         l2=0.0,
         fit_intercept=True,
         method=None,
+        columns="auto",
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -76,6 +78,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.method = method
+        self.columns = columns
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -90,7 +93,9 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     def pose(self, X: Any, y: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        if (task := self._pose_frame(X, y)) is not None:
+            return task
+        X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))
         return self._pose(rows, np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32))
@@ -105,6 +110,5 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows(X)
         return X @ self.coef_ + self.intercept_

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gossamer import objectives
-from gossamer.learn._common import Task, encode_labels, scale_rows
+from gossamer.learn._common import Task, encode_labels, scale_rows, validated
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 
 
@@ -27,6 +26,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
       fit_intercept: whether to fit an intercept.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
         the table's size and the budget; a function is given that and returns what to take.
+      columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
+        is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -59,6 +60,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         l2=0.0,
         fit_intercept=True,
         method=None,
+        columns="auto",
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -72,6 +74,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.method = method
+        self.columns = columns
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -85,7 +88,9 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
 
     def pose(self, X: Any, y: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        if (task := self._pose_frame(X, y)) is not None:
+            return task
+        X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         return self._pose(rows, targets, len(self.classes_))
@@ -106,8 +111,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores: shape (n,) for two classes, else (n, k)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows(X)
         scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -201,15 +201,19 @@ def shard_capacity(sampling: Sampling, n: int, capacity: int, shards: int) -> in
 
 
 def truncation(schedule: Schedule, n: int, sizes: Mapping[str, int], epsilon: float) -> float:
-    """Return the δ that samples drawn as they are and cut at these sizes can cost; one of n rows is never cut."""
+    """Return the δ that samples drawn as they are and cut at these sizes can cost; one of n rows is never cut.
+
+    And what slips of a discovery can cost, which is the same: a chance to differ from the mechanism that is accounted.
+    """
     log_growth = float(np.logaddexp(0.0, epsilon))
 
     def lost(query: Query) -> float:
-        cut = query.sampling.log_overflow(n, sizes[query.name]) if sizes[query.name] < n else -math.inf
-        log_lost = log_growth + float(np.logaddexp(cut, math.log(query.sampling.sampling_error(n))))
+        cut = query.sampling.log_overflow(n, sizes[query.name]) if sizes.get(query.name, n) < n else -math.inf
+        error = query.sampling.sampling_error(n)
+        log_lost = log_growth + float(np.logaddexp(cut, math.log(error) if error else -math.inf))
         return query.count * math.exp(min(log_lost, 0.0))  # a probability: more than 1 is never lost
 
-    return sum(lost(query) for query in schedule if query.sampling.has_capacity)
+    return sum(map(lost, schedule))
 
 
 def _smallest_scale(costs_at: Callable[[float], list[Cost]], delta: float, budget: Budget) -> float:

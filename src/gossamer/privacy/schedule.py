@@ -13,11 +13,12 @@ from gossamer.base.exceptions import AccountingError
 from gossamer.base.messages import is_number, is_whole, plain, shown
 from gossamer.privacy import arithmetic
 from gossamer.privacy.budget import Neighbors
+from gossamer.privacy.discovery import Discovery
 from gossamer.privacy.perturbed import PerturbedObjective
 from gossamer.privacy.saddle_point import Cost
 from gossamer.privacy.sampling import All, Blocks, Poisson, Sampling, Stream, Surcharge
 
-KINDS: dict[str, type[Sampling]] = {kind.kind: kind for kind in (All, Poisson, Blocks, PerturbedObjective)}
+KINDS: dict[str, type[Sampling]] = {kind.kind: kind for kind in (All, Poisson, Blocks, PerturbedObjective, Discovery)}
 
 
 @dataclass(frozen=True)

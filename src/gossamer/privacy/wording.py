@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossamer.base.leak import Leak, Where
 from gossamer.privacy.budget import Neighbors
+from gossamer.privacy.discovery import Discovery
 from gossamer.privacy.facts import Bought, Covers, LossBounds, UnitName
 
 if TYPE_CHECKING:
@@ -49,7 +50,12 @@ def conditions(certificate: "Certificate") -> tuple[str, ...]:
     """Return what must be true for the guarantee to hold, and what else a reader must know about it."""
     sentences = [_NEIGHBORS[certificate.neighbors], _UNITS[certificate.unit.name], *_ALWAYS]
     sentences += _COVERS[certificate.covers]
-    if certificate.truncation_delta > 0:
+    if any(isinstance(query.sampling, Discovery) for query in certificate.schedule):
+        sentences.append(
+            "Values that nobody had listed were released if their noisy count was above a threshold; what a slip of "
+            "the noise may cost is part of delta."
+        )
+    if certificate.capacities:
         sentences.append(
             f"Poisson samples are cut at a static size; the {certificate.truncation_delta:.2g} that this may cost is "
             "part of delta."

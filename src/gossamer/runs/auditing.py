@@ -18,8 +18,8 @@ from gossamer.privacy import accounting
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.schedule import Schedule
-from gossamer.runs.fitting import records_of
 from gossamer.runs.folder import Run
+from gossamer.runs.posing import records_of
 from gossamer.runs.synthetic import synthetic_table
 from gossamer.tables.table import Table
 

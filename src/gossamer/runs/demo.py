@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Number
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table, TableBuilder
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from gossamer.base.exceptions import DivergedError, OverspentError, PrivacyLeakWarning, WeakGuaranteeWarning
 from gossamer.base.leak import Leak
 from gossamer.base.messages import first_few
+from gossamer.runs.posing import posed
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
@@ -71,9 +72,9 @@ def fit_table(
     progress: bool = False,
     checkpoints: "Checkpoints | None" = None,
     every: int | None = None,
-    reserve: "Callable[[Plan], Any] | None" = None,
-) -> Any:
-    """Train a model on a table within a budget; return the fitted estimator.
+    reserve: Callable[["Plan"], Any] | None = None,
+) -> tuple[Any, Schema]:
+    """Train a model on a table within a budget; return the fitted estimator, and the schema with what was bought.
 
     Args:
       table: the records.
@@ -86,8 +87,8 @@ def fit_table(
       every: steps between two checkpoints; None is a tenth of the run.
       reserve: called with the plan after all checks and before the first query, to pay.
     """
-    estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
-    task = estimator.pose(*records_of(table, schema, recipe))
+    parameters = {"random_state": seed, "progress": progress, "checkpoints": checkpoints}
+    estimator, task = posed(table, schema, recipe, budget, **parameters)
     if checkpoints is not None:
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
@@ -96,24 +97,12 @@ def fit_table(
     if reserve is not None:
         reserve(planned)
     model = estimator.spend(task, leaks)
+    schema = getattr(model, "schema_", schema)
     if recipe.record.target == "number":
         model.intercept_ += schema.target_middle  # it was trained on what is left after subtracting it
     else:
         model.classes_ = np.array(schema.classes)  # the names of the codes that it was trained on
-    return model
-
-
-def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[np.ndarray, ...]:
-    """Return rows, targets and, if the objective needs them, groups, as the recipe's estimator takes them.
-
-    Classes are their places in the schema; numbers are distances from the middle of the schema's range.
-    """
-    if recipe.record.target == "number":
-        targets = schema.target_numbers(table) - schema.target_middle
-    else:
-        targets = schema.class_codes(table)
-    groups = (schema.group_of(table),) if recipe.record.grouped else ()
-    return (schema.encode(table), targets, *groups)
+    return model, schema
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Amount, Category, Number
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table, TableBuilder
 
 

@@ -1,11 +1,12 @@
 """Tables of people's records from files, and schemas that say what is public about them. Nothing here needs JAX."""
 
 from gossamer.tables.drafting import draft
+from gossamer.tables.encoding import Declaration
 from gossamer.tables.flags import schema_from_flags
-from gossamer.tables.kinds import Amount, Category, Ignore, Number
+from gossamer.tables.kinds import Amount, Category, Hashed, Ignore, Number, Undeclared
 from gossamer.tables.mapped import map_table
 from gossamer.tables.reading import parse_csv, read_table
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 from gossamer.tables.schema_files import (
     read_schema,
     schema_from_dict,
@@ -21,10 +22,12 @@ __all__ = [
     "Category",
     "Column",
     "Declaration",
+    "Hashed",
     "Ignore",
     "Number",
     "Schema",
     "Table",
+    "Undeclared",
     "draft",
     "map_table",
     "parse_csv",

@@ -13,13 +13,15 @@ the records all the same, and so does the choice of a kind.
 """
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 
+from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
 from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers, whole_if_exact
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 from gossamer.tables.table import Column, Table
 
 _MOST_CATEGORIES = 50
@@ -48,12 +50,12 @@ def draft(table: Table, target: str, group: str | None = None) -> Schema:
     )
 
 
-def draft_column(column: Column, n: int) -> Declaration:
-    """Return a declaration that is marked as read from the data."""
+def draft_column(column: Column, n: int, absent: tuple[str, ...] = ()) -> Declaration:
+    """Return a declaration that is marked as read from the data; `absent` are codes for missing values."""
     kind = _kind(column, n)
-    # A missing category is all zero and so differs from all others; a missing number would be the same as the lowest.
-    missing = isinstance(kind, Number | Amount) and bool((column.codes < 0).any())
-    return Declaration(kind, missing, read_from_data=True)
+    if isinstance(kind, Ignore):
+        return Declaration(kind, read_from_data=True)
+    return Declaration(kind, missing=True, read_from_data=True, absent=absent)
 
 
 def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
@@ -66,7 +68,12 @@ def listed(table: Table, name: str, role: str) -> tuple[str, ...]:
             f"{table.source}: column {name!r} has {many} different values, so it cannot be the {role}. Name a column "
             f"of classes, or make classes of it first (such as 'low' and 'high'){number}."
         )
-    return tuple(sorted(_in_order(column), key=lambda value: value.casefold() not in _NO))
+    return in_order(column.values, column.decimal)
+
+
+def in_order(values: Sequence[str], decimal: str = ".") -> tuple[str, ...]:
+    """Return classes in order: numbers by size, texts by alphabet, "no" first."""
+    return tuple(sorted(_in_order(values, decimal), key=lambda value: value.casefold() not in _NO))
 
 
 def range_of(table: Table, name: str) -> tuple[float, float]:
@@ -89,10 +96,10 @@ def _is_number(column: Column) -> bool:
     return len(column.values) > _MOST_CATEGORIES and not np.isnan(column.numbers()).any()
 
 
-def _in_order(column: Column) -> tuple[str, ...]:
-    numbers = column.numbers()
+def _in_order(values: Sequence[str], decimal: str) -> tuple[str, ...]:
+    numbers = parse_numbers(values, decimal)
     by_size = not np.isnan(numbers).any()
-    return tuple(value for _, value in sorted(zip(numbers if by_size else column.values, column.values, strict=True)))
+    return tuple(value for _, value in sorted(zip(numbers if by_size else values, values, strict=True)))
 
 
 def _kind(column: Column, n: int) -> Kind:
@@ -108,7 +115,7 @@ def _kind(column: Column, n: int) -> Kind:
     if not (strange & np.isnan(parse_numbers(column.values, other))).any():
         return Ignore(f"numbers with a {MARKS[other]}: {advice_on_marks(column.decimal)}")
     if len(column.values) <= _MOST_CATEGORIES:
-        return Category(_in_order(column))
+        return Category(_in_order(column.values, column.decimal))
     return Ignore(f"text with more than {_MOST_CATEGORIES} different values: an identifier, a date or free text?")
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from gossamer.base.messages import nearest, quoted
 from gossamer.tables.drafting import draft_column, listed, range_of
-from gossamer.tables.kinds import Amount, Category, Ignore, Number
+from gossamer.tables.encoding import Declaration
+from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Undeclared
 from gossamer.tables.numerals import parse_numbers, whole_if_exact
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
 
 
@@ -25,8 +26,10 @@ def schema_from_flags(
     number: bool = False,
     group: str | None = None,
     groups: str | None = None,
+    missing: Sequence[str] = (),
+    from_data: bool = False,
 ) -> Schema:
-    """Return a schema as flags declare it; what they do not declare is drafted from the records, and marked so.
+    """Return a schema as flags declare it; what they do not declare, a run has to buy.
 
     Args:
       table: whose columns are meant.
@@ -40,8 +43,15 @@ def schema_from_flags(
       number: whether the target is a number.
       group: the column that says to which group a record belongs.
       groups: the values of the group.
+      missing: values that stand for a missing one in every column, such as "-999".
+      from_data: whether to draft from the records what is not declared instead, which is marked so.
     """
     columns = {}
+    missing = tuple(missing)
+
+    def absent_of(kind: Kind) -> tuple[str, ...]:
+        return () if isinstance(kind, Ignore) else missing
+
     for flags, kind_of, form in (
         (bounds, _number, "COLUMN=LOW:HIGH"),
         (amounts, _amount, "COLUMN=HIGH"),
@@ -53,23 +63,30 @@ def schema_from_flags(
             if name in columns:
                 raise ValueError(f"column {name!r} is declared twice, the second time by {quoted(flag)}. Keep one.")
             try:
-                columns[name] = Declaration(kind_of(text))
+                kind = kind_of(text)
+                columns[name] = Declaration(kind, missing=not isinstance(kind, Ignore), absent=absent_of(kind))
             except ValueError as error:
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
         if name != target and name not in columns:
-            columns[name] = draft_column(table[name], table.n)
-    if target_range is None and (classes is not None or not number):
-        of_target: dict[str, Any] = {
-            "classes": listed(table, target, "target") if classes is None else _values(classes),
-            "classes_read_from_data": classes is None,
-        }
-    else:
+            columns[name] = (
+                draft_column(table[name], table.n, missing) if from_data else Declaration(Undeclared(), absent=missing)
+            )
+    of_target: dict[str, Any]
+    if target_range is not None or (number and from_data):
         of_target = {
             "classes": () if classes is None else _values(classes),
             "target_range": range_of(table, target) if target_range is None else _range(target_range),
             "target_range_read_from_data": target_range is None,
         }
+    elif classes is not None or from_data:
+        of_target = {
+            "classes": listed(table, target, "target") if classes is None else _values(classes),
+            "classes_read_from_data": classes is None,
+        }
+    else:
+        table[target]  # it must be there
+        of_target = {"classes": (), "target_undeclared": "number" if number else "classes"}
     return Schema(
         target,
         columns={name: columns[name] for name in table.names if name in columns},

@@ -4,11 +4,14 @@
     Number     from −1 at low to 1 at high, clipped                      1
     Amount     log(1 + x)/log(1 + high), clipped to [0, 1]; [x > 0]      2
     Category   one-hot; a value that is not in the list is all zero      1
+    Hashed     one-hot of a public hash of the text                      1
     Ignore     nothing                                                   0
 
-Nothing is estimated from the records, so the encoding of one record does not depend on any other.
+Nothing is estimated from the records, so the encoding of one record does not depend on any other. Of an Undeclared
+column nothing is known: a run buys whether it is a number, and between which bounds, by private answers.
 """
 
+import hashlib
 import itertools
 import math
 import sys
@@ -20,7 +23,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossamer.base.messages import quoted
+from gossamer.base.messages import is_whole, quoted
+from gossamer.tables.numerals import parse_numbers, whole_if_exact
 
 Values = Sequence[str] | np.ndarray
 
@@ -114,6 +118,59 @@ class Category:
 
 
 @dataclass(frozen=True)
+class Hashed:
+    """A text whose values nobody has listed: one of some buckets, by a public hash.
+
+    Case, spaces around it and the form of a number ("7", "7.0") make no difference. Values that share a bucket are told
+    apart no more; a value that was never seen has its bucket too.
+    """
+
+    buckets: int = 32
+    squared_norm: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.buckets, least=2) and self.buckets <= _MOST_BUCKETS):
+            raise ValueError(f"buckets = {quoted(self.buckets)} must be a whole number from 2 to {_MOST_BUCKETS}.")
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self.buckets
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns that a column of this name becomes."""
+        return tuple(f"{name}: bucket {bucket}" for bucket in range(self.buckets))
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Encode values into the columns `out`, which are zero."""
+        for row, value in enumerate(values):
+            out[row, self.bucket(value)] = 1
+
+    def bucket(self, value: str) -> int:
+        """Return the bucket of a text."""
+        text = value.strip().casefold()
+        number = parse_numbers([text])[0]
+        if math.isfinite(number):
+            text = repr(whole_if_exact(float(number)))
+        return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()) % self.buckets
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """A column of which nothing is known: what it is, a run buys."""
+
+    width: ClassVar[int] = 0
+    squared_norm: ClassVar[float] = 0.0
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return no names: they are not known yet."""
+        return ()
+
+    def fill(self, out: np.ndarray, values: Values) -> None:
+        """Leave `out`, which has no columns, as it is."""
+
+
+@dataclass(frozen=True)
 class Ignore:
     """A column that is left out, perhaps for a reason."""
 
@@ -129,7 +186,8 @@ class Ignore:
         """Leave `out`, which has no columns, as it is."""
 
 
-Kind = Number | Amount | Category | Ignore
+Kind = Number | Amount | Category | Hashed | Undeclared | Ignore
+_MOST_BUCKETS = 1 << 16
 
 
 def require_distinct(name: str, values: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """Numbers as they are written in tables."""
 
+import datetime
 import math
 import re
 from collections.abc import Sequence
@@ -11,6 +12,34 @@ MARKS = {".": "point", ",": "comma"}
 
 _NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EXCHANGED = str.maketrans(".,", ",.")
+
+
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d*)?)?)?", re.ASCII)
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+def parse_cells(values: Sequence[str], decimal: str = ".") -> np.ndarray:
+    """Return the numbers that cells stand for, NaN where they stand for none.
+
+    That of a numeral, the days since 1970 of a date such as 2026-01-31 or 2026-01-31T12:00, and 1 or 0 of true or
+    false. What a cell stands for does not depend on other cells.
+    """
+    numbers = parse_numbers(values, decimal)
+    for place in np.flatnonzero(np.isnan(numbers)).tolist():
+        text = values[place]
+        numbers[place] = _WORDS.get(text.casefold(), math.nan)
+        if found := _DATE.fullmatch(text):
+            numbers[place] = _days(*found.groups())
+    return numbers
+
+
+def _days(day: str, hours: str | None, minutes: str | None, seconds: str | None) -> float:
+    try:
+        date = datetime.date.fromisoformat(day)
+    except ValueError:  # the 31st of February
+        return math.nan
+    since = sum(int(part or 0) * size for part, size in ((hours, 3600), (minutes, 60), (seconds, 1)))
+    return (date - datetime.date(1970, 1, 1)).days + since / 86_400
 
 
 def parse_numbers(values: Sequence[str], decimal: str = ".") -> np.ndarray:

@@ -1,52 +1,30 @@
 """What a table's columns mean and which bounds are public: the contract between a table and a model."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from gossamer.base.leak import Leak
-from gossamer.base.messages import first_few, nearest, quoted
-from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Values, require_distinct
-from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers
+from gossamer.base.messages import first_few, quoted
+from gossamer.tables.encoding import Declaration, Encoding, first_row, numbers_of, remarks_on
+from gossamer.tables.kinds import Amount, Category, Hashed, Ignore, Number, Undeclared, require_distinct
 from gossamer.tables.table import MISSING, Column, Table, is_missing
 
-_LARGEST = np.finfo(np.float64).max
-_DECLARED = {Number: "range", Amount: "upper bound", Category: "list of categories", Ignore: "choice to ignore it"}
+_DECLARED = {
+    Number: "range",
+    Amount: "upper bound",
+    Category: "list of categories",
+    Hashed: "choice to hash it",
+    Undeclared: "choice to declare nothing",
+    Ignore: "choice to ignore it",
+}
 
 
 @dataclass(frozen=True)
-class Declaration:
-    """What is declared of one column.
-
-    A missing value is all zero. With `missing` there is one more column, 1 for a missing value and else 0; the bound
-    on the norm stays what it is, because where that column is 1 the others are 0.
-    """
-
-    kind: Kind
-    missing: bool = False
-    read_from_data: bool = False
-    """Whether the declaration was drafted by looking at the records, and nobody has confirmed that it is public."""
-
-    def __post_init__(self) -> None:
-        if self.missing and isinstance(self.kind, Ignore):
-            raise ValueError("missing = True says how to encode a column, but this one is ignored; leave it out.")
-
-    @property
-    def width(self) -> int:
-        """The number of columns of the encoding."""
-        return self.kind.width + self.missing
-
-    def features(self, name: str) -> tuple[str, ...]:
-        """Return the names of the columns of the encoding."""
-        return (*self.kind.features(name), *([f"{name} is missing"] if self.missing else []))
-
-
-@dataclass(frozen=True)
-class Schema:
+class Schema(Encoding):
     """Which column is predicted, what the others are, and what is public about them.
 
     Columns of a table that are not in the schema are ignored.
@@ -66,11 +44,13 @@ class Schema:
     target_range: tuple[float, float] | None = None
     """The public lowest and highest value of a target that is a number."""
     target_range_read_from_data: bool = False
+    target_undeclared: Literal["classes", "number"] | None = None
+    """What the target is, if its classes or its range are not declared: a run has to buy them."""
 
     def __post_init__(self) -> None:
         if self.target_range is not None:
             self._check_range(self.target_range)
-        else:
+        elif self.target_undeclared is None:
             require_values("classes", self.classes)
             if len(self.classes) < 2:
                 raise ValueError(f"classes = {list(self.classes)} must have at least two values.")
@@ -90,7 +70,7 @@ class Schema:
         for name, declared in self.columns.items():
             if isinstance(declared.kind, Category):
                 require_values(f"column {name!r}: values", declared.kind.values)
-        if not self.width:
+        if not self.width and not self.undeclared:
             kinds = {name: declared.kind for name, declared in self.columns.items()}
             reasons = [f"{name!r} ({kind.reason})" for name, kind in kinds.items() if isinstance(kind, Ignore)]
             raise ValueError(f"no column is left to learn from. Ignored are: {first_few(reasons)}.")
@@ -103,25 +83,22 @@ class Schema:
         except ValueError as error:
             raise ValueError(f"target_range: {error}") from None
 
-    @cached_property
-    def features(self) -> dict[str, Declaration]:
-        """The columns that a model sees."""
-        return {name: declared for name, declared in self.columns.items() if declared.width}
-
     @property
-    def width(self) -> int:
-        """The number of columns of the encoding."""
-        return sum(declared.width for declared in self.columns.values())
+    def is_open(self) -> bool:
+        """Whether a run has to buy something that is not declared."""
+        return bool(self.undeclared or self.target_undeclared)
 
-    @property
-    def row_norm(self) -> float:
-        """The bound on the norm of an encoded row, which follows from the kinds alone."""
-        return math.sqrt(sum(declared.kind.squared_norm for declared in self.columns.values()))
+    def with_target(self, classes: Sequence[str], target_range: tuple[float, float] | None) -> "Schema":
+        """Return the schema with what was bought of its target; a schema that declares it stays as it is."""
+        if self.target_undeclared is None:
+            return self
+        return replace(self, classes=tuple(classes), target_range=target_range, target_undeclared=None)
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """What each column of the encoding says."""
-        return tuple(feature for name, declared in self.columns.items() for feature in declared.features(name))
+    def target_texts(self, table: Table) -> np.ndarray:
+        """Return each row's target as text, whatever is declared of it."""
+        column = table[self.target]
+        _require_known("target", self.target, column, table)
+        return np.array(column.values, object)[column.codes]
 
     def leaks(self) -> tuple[Leak, ...]:
         """Return, for the certificate, each declaration that nobody has confirmed as public."""
@@ -149,36 +126,9 @@ class Schema:
         for name, declared in self.columns.items():
             if isinstance(declared.kind, Ignore) and declared.read_from_data:
                 found.append(f"column {name!r} is left out: {declared.kind.reason}")
-            if isinstance(declared.kind, Category):
-                values = table[name].values
-                if values and not set(values) & set(declared.kind.values):
-                    found.append(
-                        f"no value of column {name!r} is in its declared list, so it says nothing; compare spellings."
-                    )
+            if name in table:
+                found += remarks_on(name, declared, table)
         return tuple(found)
-
-    def encode(self, table: Table) -> np.ndarray:
-        """Return the rows, shape (n, width), each of norm at most `row_norm`; the table needs no target."""
-        absent = [name for name in self.features if name not in table]
-        if absent:
-            raise ValueError(
-                f"{table.source} has no column {', '.join(map(repr, absent))}, which the schema declares."
-                f'{nearest(absent[0], table.names)} Add it, or train with a schema where it has kind = "ignore".'
-            )
-        X = np.zeros((table.n, self.width), np.float32)
-        start = 0
-        for name, declared in self.features.items():
-            column = table[name]
-            # A row for each distinct value and a last one for a missing value, whose code is −1.
-            rows = np.zeros((len(column.values) + 1, declared.width), np.float32)
-            values: Values = column.values
-            if isinstance(declared.kind, Number | Amount):
-                values = _numbers(name, column, table)
-            declared.kind.fill(rows[:-1, : declared.kind.width], values)
-            rows[-1, declared.kind.width :] = 1
-            X[:, start : start + declared.width] = rows[column.codes]
-            start += declared.width
-        return X
 
     def labels(self, table: Table) -> np.ndarray:
         """Return each row's class."""
@@ -212,7 +162,15 @@ class Schema:
         """Return each row's target, which must be a number; it may lie outside the range."""
         column = table[self.target]
         _require_known("target", self.target, column, table)
-        return _numbers(self.target, column, table)[column.codes]
+        numbers = numbers_of(self.target, column, table)
+        strange = np.isnan(numbers)
+        if strange.any():
+            place = table.place(first_row(strange, column))
+            raise ValueError(
+                f"{table.source}, {place}: the target {self.target!r} is to be a number, and something else stands "
+                "there. Correct it, or drop such rows (a row of totals at the end of an export is one)."
+            )
+        return numbers[column.codes]
 
     def group_of(self, table: Table) -> np.ndarray:
         """Return each row's group."""
@@ -234,23 +192,6 @@ def require_values(name: str, values: Sequence[str]) -> None:
             raise ValueError(f"{name} has {quoted(value)}: remove spaces around it and NUL characters.")
 
 
-def _numbers(name: str, column: Column, table: Table) -> np.ndarray:
-    numbers = column.numbers()
-    strange = np.isnan(numbers)
-    if strange.any():
-        row = _first(strange, column)
-        where = f"{table.source}, {table.place(row)}: column {name!r} is declared as a number and has"
-        decimal, other = table.decimal, other_mark(table.decimal)
-        if not np.isnan(parse_numbers([column.values[column.codes[row]]], other)[0]):
-            raise ValueError(f"{where} one with a {MARKS[other]} there: {advice_on_marks(decimal)}.")
-        raise ValueError(
-            f"{where} something else there. Write numbers as 12 or -1{decimal}5 or 2e6, with a decimal "
-            f"{MARKS[decimal]} and nothing between thousands; leave the field empty if the number is not known; or "
-            'declare the column as kind = "category".'
-        )
-    return np.clip(numbers, -_LARGEST, _LARGEST)
-
-
 def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: Table) -> np.ndarray:
     """Return the place of each row's value in the list of those that are allowed."""
     column = table[name]
@@ -259,7 +200,7 @@ def _members(role: str, name: str, listed: str, allowed: Sequence[str], table: T
     places = np.array([order.get(value, -1) for value in column.values])
     strange = places < 0
     if strange.any():
-        place = table.place(_first(strange, column))
+        place = table.place(first_row(strange, column))
         raise ValueError(
             f"{table.source}, {place}: the {role} column {name!r} has a value that is not one of {listed} = "
             f"{first_few(map(repr, allowed))}. Compare spelling and case; add it there, or drop such rows."
@@ -275,8 +216,3 @@ def _require_known(role: str, name: str, column: Column, table: Table) -> None:
             f"{table.source}: {missing} of {table.n} rows have no value in the {role} column {name!r}. Drop them "
             f"first, as by pandas: pd.read_csv(...).dropna(subset=[{name!r}]).to_csv(..., index=False)."
         )
-
-
-def _first(strange: np.ndarray, column: Column) -> int:
-    """Return the first row whose value is marked as strange."""
-    return int(np.argmax(np.append(strange, False)[column.codes]))

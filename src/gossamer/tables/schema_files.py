@@ -19,6 +19,13 @@
     kind = "category"                    # values; any other value counts as none of them
     values = ["Female", "Male"]
 
+    [columns.town]
+    kind = "hashed"                      # buckets, optional: no list, a public hash of the text
+    absent = ["-9", "unknown"]           # optional, for every kind: values that stand for a missing one
+
+    [columns.weight]
+    kind = "undeclared"                  # the run buys whether it is a number, and its bounds
+
     [columns.name]
     kind = "ignore"                      # reason, optional
 
@@ -35,12 +42,29 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.base.messages import nearest, quoted
-from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
-from gossamer.tables.schema import Declaration, Schema
+from gossamer.tables.encoding import Declaration
+from gossamer.tables.kinds import Amount, Category, Hashed, Ignore, Kind, Number, Undeclared
+from gossamer.tables.schema import Schema
 
-_KINDS: dict[str, type[Kind]] = {"number": Number, "amount": Amount, "category": Category, "ignore": Ignore}
-_FIELDS = {"number": ("low", "high"), "amount": ("high",), "category": ("values",), "ignore": ("reason",)}
-_LISTS = ("classes", "groups", "values")
+_KINDS: dict[str, type[Kind]] = {
+    "number": Number,
+    "amount": Amount,
+    "category": Category,
+    "hashed": Hashed,
+    "undeclared": Undeclared,
+    "ignore": Ignore,
+}
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "number": ("low", "high"),
+    "amount": ("high",),
+    "category": ("values",),
+    "hashed": ("buckets",),
+    "undeclared": (),
+    "ignore": ("reason",),
+}
+_OPTIONAL = ("ignore", "hashed")
+"""Kinds whose fields may be left out."""
+_LISTS = ("classes", "groups", "values", "absent")
 _READ = ("classes_read_from_data", "target_range_read_from_data", "groups_read_from_data")
 _FLAGS = ("missing", "read_from_data", *_READ)
 _TEXTS = ("target", "group", "kind", "reason")
@@ -124,8 +148,8 @@ def _declaration(column: Mapping[str, Any], where: str) -> Declaration:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"{where}: kind = {quoted(kind)} must be one of {', '.join(map(repr, _KINDS))}.")
     fields = _FIELDS[kind]
-    flags = ("read_from_data",) if kind == "ignore" else ("missing", "read_from_data")
-    values = _checked(column, where, ("kind", *fields, *flags), required=() if kind == "ignore" else fields)
+    flags = ("read_from_data",) if kind == "ignore" else ("missing", "read_from_data", "absent")
+    values = _checked(column, where, ("kind", *fields, *flags), required=() if kind in _OPTIONAL else fields)
     try:
         of_kind = _KINDS[kind](**{name: values[name] for name in fields if name in values})
     except ValueError as error:
@@ -167,7 +191,8 @@ def _value(name: str, value: Any, where: str) -> Any:
 def _plain(declared: Declaration) -> dict[str, Any]:
     kind = next(name for name, of_kind in _KINDS.items() if isinstance(declared.kind, of_kind))
     fields = {name: getattr(declared.kind, name) for name in _FIELDS[kind]}
-    flags = {name: True for name in ("missing", "read_from_data") if getattr(declared, name)}
+    flags: dict[str, Any] = {name: True for name in ("missing", "read_from_data") if getattr(declared, name)}
+    flags |= {"absent": list(declared.absent)} if declared.absent else {}
     kept = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items() if value != ""}
     return {"kind": kind, **kept, **flags}
 

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from gossamer.base.messages import nearest
-from gossamer.tables.numerals import parse_numbers
+from gossamer.tables.numerals import parse_cells, parse_numbers
 
-MISSING = ("", "na", "nan", "null", "?")
+MISSING = ("", "na", "n/a", "nan", "nat", "null", "?", ".", "#n/a", "<na>", "#null!", "#div/0!", "#value!")
 """What stands for a missing value, in any case and with any spaces around it."""
 
 _BETWEEN = "\0"
@@ -37,6 +37,10 @@ class Column:
         """Return the number that each of the values says, NaN where it says none."""
         return parse_numbers(self.values, self.decimal)
 
+    def cells(self) -> np.ndarray:
+        """Return the number that each of the values stands for, dates and truth values too, NaN where for none."""
+        return parse_cells(self.values, self.decimal)
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -61,11 +65,16 @@ class Table:
     def __getitem__(self, name: str) -> Column:
         """Return a column; one that the table does not have is a ValueError that names it."""
         if name not in self._places:
-            raise ValueError(f"{self.source} has no column {name!r}.{nearest(name, self.names)}")
+            raise ValueError(f"{self.source} has no column {name!r}.{self.hint(name)}")
         codes = _Codes()
         fields = self._texts[self._places[name]].split(_BETWEEN)
         of_rows = np.fromiter(map(codes.__getitem__, fields), np.int32, self.n)
         return Column(tuple(codes.distinct), of_rows, self.decimal)
+
+    def hint(self, name: str) -> str:
+        """Say what may be meant by the name of a column that is not there."""
+        nameless = " Its first line has numbers; it must hold the names of the columns: write them at its top."
+        return nearest(name, self.names) + ("" if np.isnan(parse_numbers(self.names)).all() else nameless)
 
     def __contains__(self, name: str) -> bool:
         """Say whether there is a column of this name."""

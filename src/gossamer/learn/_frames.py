@@ -1,0 +1,69 @@
+"""An estimator's task from a DataFrame: what is not declared of it is bought, in the schedule of the training."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from gossamer.engine.discovery import discovery_stage
+from gossamer.engine.stages import Answers, Stage
+from gossamer.learn._buying import CLASSES, adopted, check_classes, with_columns
+from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.learn.encoder import TableEncoder, declarations
+from gossamer.tables.encoding import Columns
+from gossamer.tables.frames import table_from_frame
+
+_TWO = 2
+
+
+def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any) -> Task:
+    """Return what `fit` would have solved, with what is to be bought first; nothing is spent."""
+    table = table_from_frame(X)
+    encoding = declarations(estimator.columns, (), table.names)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(labels, *groups, np.zeros(table.n))
+    budget = estimator.budget(table.n)
+    finds_classes = hasattr(estimator, "classes") and estimator.classes is None
+    buys_bound = hasattr(estimator, "target_bound") and estimator.target_bound is None
+    names: dict[str, Any] = {}
+    more: tuple[Stage, ...] = ()
+    if finds_classes:
+        if labels.dtype.kind not in "biuOUST" or any(_is_missing(label) for label in labels.tolist()):
+            raise ValueError(
+                "y has numbers with decimals or missing values, and classes were not given. Drop rows without a label, "
+                "or pass classes=[...] from public knowledge."
+            )
+        names = {str(label): label for label in labels.tolist()}
+        more = (discovery_stage(CLASSES, [np.array([str(label) for label in labels.tolist()], object)], budget),)
+
+    def pose(columns: Columns, bounds: tuple[float, float] | None, answers: Answers) -> Task:
+        inner = clone(estimator).set_params(columns=None, data_norm=columns.row_norm)
+        own = labels
+        if finds_classes:
+            classes = [names[text] for text in answers[CLASSES][0]] if CLASSES in answers else None
+            own = _classes_of(labels, classes)
+            inner.set_params(classes=np.unique(own[:_TWO]) if classes is None else np.array(classes))
+        if bounds is not None:
+            inner.set_params(target_bound=max(map(abs, bounds)))
+        task = inner.pose(columns.encode(table) if answers else _nothing(table.n, columns.width), own, *groups)
+        return adopted(task, estimator, inner, encoder_=TableEncoder.of(columns))
+
+    target = np.asarray(labels, np.float64) if buys_bound else None
+    return with_columns(encoding, table, budget, pose, more=more, target=target)
+
+
+def _classes_of(labels: np.ndarray, classes: list[Any] | None) -> np.ndarray:
+    """Return labels as the classes that were discovered, or before that as two that stand in for them."""
+    if classes is None:
+        return np.arange(len(labels)) % _TWO
+    check_classes(classes)
+    return np.where(np.isin(labels, classes), labels, np.array(classes)[0])
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or label != label
+
+
+def _nothing(n: int, width: int) -> np.ndarray:
+    return np.broadcast_to(np.zeros(()), (n, width))

@@ -1,0 +1,73 @@
+"""What a recipe's estimator is given of a table: rows, targets and groups, or what it has to buy of them first."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossamer.engine.discovery import discovery_stage
+from gossamer.engine.stages import Answers
+from gossamer.learn._buying import CLASSES, ENDS, STAND_IN, adopted, check_classes, with_columns
+from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.runs.recipe import Recipe
+from gossamer.tables.drafting import in_order
+from gossamer.tables.schema import Schema
+from gossamer.tables.table import Table
+
+if TYPE_CHECKING:
+    from gossamer.privacy.budget import Budget
+
+_TWO = ("first", "second")
+"""What stands in for classes that are not known yet."""
+
+
+def posed(
+    table: Table, schema: Schema, recipe: Recipe, budget: "Budget", **parameters: Any
+) -> tuple[PrivateEstimator, Task]:
+    """Return the recipe's estimator and its task, which buys what is not declared. Nothing is spent.
+
+    An estimator that has bought something keeps the complete schema, as `schema_`.
+    """
+    if not schema.is_open:
+        estimator = recipe.estimator(schema, budget, **parameters)
+        return estimator, estimator.pose(*records_of(table, schema, recipe))
+    groups = (schema.group_of(table),) if recipe.record.grouped else ()
+    finds, buys = (schema.target_undeclared == what for what in ("classes", "number"))
+    labels = schema.target_texts(table) if finds else np.array([])
+    numbers = schema.target_numbers(table) if buys else None
+    standing_in = schema.completed(dict.fromkeys(schema.undeclared, STAND_IN))
+    estimator = recipe.estimator(
+        standing_in.with_target(() if buys else _TWO, ENDS if buys else None), budget, **parameters
+    )
+
+    def pose(columns: Schema, bounds: tuple[float, float] | None, answers: Answers) -> Task:
+        classes = in_order(answers[CLASSES][0], table.decimal) if finds and answers else _TWO
+        check_classes(classes)
+        complete = columns.with_target(() if buys else classes, bounds)
+        inner = recipe.estimator(complete, budget, **parameters)
+        if not answers:
+            rows, targets = np.zeros((table.n, complete.width)), np.arange(table.n) % max(len(complete.classes), 1)
+            return inner.pose(rows, targets, *groups)
+        if finds:
+            codes = {value: code for code, value in enumerate(classes)}
+            targets = np.array([codes.get(label, 0) for label in labels])
+        else:
+            targets = _targets_of(table, complete, recipe)
+        return adopted(inner.pose(complete.encode(table), targets, *groups), estimator, inner, schema_=complete)
+
+    more = (discovery_stage(CLASSES, [labels], budget),) if finds else ()
+    return estimator, with_columns(schema, table, budget, pose, more=more, target=numbers)
+
+
+def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[np.ndarray, ...]:
+    """Return rows, targets and, if the objective needs them, groups, as the recipe's estimator takes them.
+
+    Classes are their places in the schema; numbers are distances from the middle of the schema's range.
+    """
+    groups = (schema.group_of(table),) if recipe.record.grouped else ()
+    return (schema.encode(table), _targets_of(table, schema, recipe), *groups)
+
+
+def _targets_of(table: Table, schema: Schema, recipe: Recipe) -> np.ndarray:
+    if recipe.record.target == "number":
+        return schema.target_numbers(table) - schema.target_middle
+    return schema.class_codes(table)
