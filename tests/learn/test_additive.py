@@ -1,5 +1,7 @@
 """Additive models: their functions, their declarations, and that without noise they are the best of their class."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -74,7 +76,7 @@ def test_crowded_columns_are_straightened():
     np.testing.assert_allclose(warp, 0.5 * (np.linspace(0, 1, 5) + np.array([0, 0.9, 1, 1, 1])), atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_without_noise_it_is_the_best_additive_model():
     """ε = ∞: the scores of scikit-learn's logistic regression on the same functions of the columns."""
     X, _, y = people()
@@ -99,8 +101,6 @@ def test_it_learns_the_functions(fitted):
 @pytest.mark.slow
 def test_a_function_can_be_edited(fitted):
     """Post-processing: only what was edited changes, and the certificate does not."""
-    import copy
-
     X, _, _ = people(50, seed=2)
     edited = copy.deepcopy(fitted)
     edited.edit("age", lambda age, adds: np.zeros_like(adds))
@@ -148,7 +148,7 @@ def test_histograms_are_bought_only_where_they_are_resolved():
     assert not few.bought and [stage.share for stage in many.bought] == [0.05]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_regression_is_in_the_units_of_its_target():
     X, score, _ = people(800)
     y = 100 + 10 * score

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from gossamer.base.messages import shown
+from gossamer.base.messages import quoted, shown
 from gossamer.learn._shapes import Kind
 from gossamer.tables.kinds import Amount, Category, Number
 
@@ -49,7 +49,7 @@ def number(name: str, bounds: Any) -> Number:
         low, high = bounds
         return Number(float(low), float(high))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} = {shown(bounds)} must be (low, high), two finite numbers: {error}") from None
+        raise ValueError(f"{name} = {quoted(bounds)} must be (low, high), two finite numbers: {error}") from None
 
 
 def kinds(
