@@ -1,3 +1,4 @@
+from .additive import PrivateAdditiveClassifier, PrivateAdditiveRegressor
 from .auc import PrivateAUCClassifier
 from .dro import PrivateDROClassifier
 from .encoder import TableEncoder
@@ -7,6 +8,8 @@ from .search import PrivateSearch
 
 __all__ = [
     "PrivateAUCClassifier",
+    "PrivateAdditiveClassifier",
+    "PrivateAdditiveRegressor",
     "PrivateDROClassifier",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",

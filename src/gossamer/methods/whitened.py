@@ -242,12 +242,12 @@ class Whitened(Method[ERM]):
             basis, effective = basis.astype(jnp.float32), effective.astype(jnp.float32)
         chosen = pace(noise_energy(loss, outputs, effective, sigma), bends=loss.lipschitz is not None)
         slope = 1.0 if loss.lipschitz is None else loss.lipschitz
-        return Frame(
-            basis,
-            chosen.clip * slope * jnp.sqrt(jnp.maximum(effective, 1e-6)),
-            chosen.curvature * _curvature(loss, outputs),
-            chosen.momentum,
-        )
+        length = jnp.sqrt(jnp.maximum(effective, 1e-6))
+        # Squares of columns do not show how columns go together, and along what they share z may be as long as that: a
+        # loss that bends then takes no harm, a squared one would overshoot.
+        together = jnp.maximum(1.0, length) if self.diagonal and loss.lipschitz is None else 1.0
+        curvature = chosen.curvature * together * _curvature(loss, outputs)
+        return Frame(basis, chosen.clip * slope * length, curvature, chosen.momentum)
 
     def _weights(self, joined: jax.Array, like: PyTree) -> PyTree:
         """Return one matrix of all coefficients as weights and intercept."""

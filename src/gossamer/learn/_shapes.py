@@ -1,0 +1,184 @@
+"""Columns of a table as public bases: what an additive model is linear in, and the functions that come of it.
+
+A number becomes its share t ∈ [0, 1] of the way between its bounds, and then 2t − 1, cos(2πt)/2, …, cos(Kπt)/K, divided
+by the norm that these have at most. The 1/k is a prior for smoothness: with data enough K hardly matters. An amount,
+which is mostly 0, becomes [v > 0] and the same of log(1 + v)/log(1 + high) where it is positive. A category becomes
+one-hot, without a reference level. The row of m such blocks is divided by √m: its norm is at most √2.
+
+Where a column is crowded the basis is coarse. A private histogram of its shares (`counting.histogram`) straightens it:
+t is replaced by ½(t + F(t)), F the distribution function: half as it is, half by rank.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gossamer.tables.kinds import Amount, Category, Number
+
+Kind = Number | Amount | Category
+MOST_TERMS = 8
+_PER_TERM = 50
+"""Records, counted by n·μ, that each further function of a number needs."""
+_GRID = 128
+
+
+def suited_terms(n: int, mu: float, numbers: int) -> int:
+    """Return how many functions a number gets: by the public numbers n and μ, halved for replaced records."""
+    if math.isinf(mu):
+        return MOST_TERMS
+    return int(np.clip(1 + n * mu / (_PER_TERM * max(numbers, 1)), 1, MOST_TERMS))
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The row of a record, from shares of numbers and codes of categories; hashable, so that runs compile once.
+
+    Args:
+      kinds: what each column is.
+      terms: K.
+    """
+
+    kinds: tuple[Kind, ...]
+    terms: int
+
+    @property
+    def smooth(self) -> list[int]:
+        """The places of numbers and amounts."""
+        return [place for place, kind in enumerate(self.kinds) if not isinstance(kind, Category)]
+
+    @property
+    def amounts(self) -> list[int]:
+        """The places of amounts."""
+        return [place for place, kind in enumerate(self.kinds) if isinstance(kind, Amount)]
+
+    @property
+    def levels(self) -> list[tuple[int, int]]:
+        """The place and the code of every category's every value."""
+        kinds = enumerate(self.kinds)
+        return [(place, code) for place, kind in kinds if isinstance(kind, Category) for code in range(kind.width)]
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the row."""
+        return len(self.smooth) * self.terms + len(self.amounts) + len(self.levels)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return the row of one record."""
+        t = x[np.array(self.smooth, int)]
+        functions = basis(jnp.maximum(t, 0.0), self.terms, jnp) * (t >= 0)[:, None]
+        owner, code = np.array(self.levels, int).reshape(-1, 2).T
+        parts = [functions.ravel(), x[np.array(self.amounts, int)] >= 0, x[owner] == code]
+        return jnp.concatenate([part.astype(jnp.float32) for part in parts]) / math.sqrt(len(self.kinds))
+
+    def encode(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Return shares and codes of a table's columns: an amount of 0 is −1, a value that is in no list as well."""
+        out = np.empty((len(columns[0]), len(columns)), np.float32)
+        for place, (kind, values) in enumerate(zip(self.kinds, columns, strict=True)):
+            out[:, place] = encoded(kind, values)
+        return out
+
+    def functions(self, weights: np.ndarray, warps: "Warps") -> list["Shape"]:
+        """Return each column's function from the weights of the row."""
+        weights = weights.reshape(self.width, -1) / math.sqrt(len(self.kinds))
+        smooth = weights[: len(self.smooth) * self.terms].reshape(len(self.smooth), self.terms, -1)
+        flags = weights[len(self.smooth) * self.terms :][: len(self.amounts)]
+        levels = weights[len(self.smooth) * self.terms + len(self.amounts) :]
+        owners = np.array([place for place, _ in self.levels], int)
+        shapes = []
+        for place, kind in enumerate(self.kinds):
+            if isinstance(kind, Category):
+                # A value that is in no list is all zero.
+                shapes.append(Shape(kind, np.arange(-1, kind.width), np.pad(levels[owners == place], ((1, 0), (0, 0)))))
+                continue
+            of = self.smooth.index(place)
+            grid, warped = warps.grid(of)
+            values = basis(warped, self.terms, np) @ smooth[of]
+            if isinstance(kind, Amount):
+                values = values + flags[self.amounts.index(place)]
+                grid, values = np.concatenate([[-1.0], grid]), np.concatenate([0 * values[:1], values])
+            shapes.append(Shape(kind, grid, values))
+        return shapes
+
+
+@dataclass(frozen=True)
+class Warps:
+    """How shares of numbers are straightened: the value of ½(t + F(t)) at evenly spaced t, a row for each number."""
+
+    at_knots: np.ndarray
+
+    @classmethod
+    def none(cls, numbers: int) -> "Warps":
+        """Return what leaves shares as they are."""
+        return cls(np.tile([0.0, 1.0], (numbers, 1)))
+
+    @classmethod
+    def of(cls, shares: np.ndarray, deviation: float) -> "Warps":
+        """Return what straightens by noisy shares of bins; those that the noise may have made count as nobody."""
+        kept = np.where(shares > deviation, shares, 0.0) + 1e-9
+        rank = np.cumsum(kept / kept.sum(axis=1, keepdims=True), axis=1)
+        even = np.linspace(0.0, 1.0, shares.shape[1] + 1)
+        return cls(0.5 * (even + np.pad(rank, ((0, 0), (1, 0)))))
+
+    def __call__(self, x: np.ndarray, places: Sequence[int]) -> np.ndarray:
+        """Return encoded records with the columns at these places straightened; what is absent stays so."""
+        x = x.copy()
+        for warp, place in zip(self.at_knots, places, strict=True):
+            t = x[:, place]
+            x[:, place] = np.where(t >= 0, np.interp(t, np.linspace(0, 1, len(warp)), warp), t)
+        return x
+
+    def grid(self, of: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return shares that show a function of one number well, and what they are straightened to."""
+        warp = self.at_knots[of]
+        even = np.linspace(0, 1, len(warp))
+        grid = np.union1d(even, np.interp(np.linspace(0, 1, _GRID + 1), warp, even))
+        return grid, np.interp(grid, even, warp)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The function of one column: values at shares, or at codes, with a column for each output; between them, lines."""
+
+    kind: Kind
+    grid: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, encoded: np.ndarray) -> np.ndarray:
+        """Return the function of encoded values."""
+        if isinstance(self.kind, Category):
+            return self.values[encoded.astype(int) + 1]
+        if not isinstance(self.kind, Amount):
+            return np.stack([np.interp(encoded, self.grid, column) for column in self.values.T], axis=1)
+        positive = np.stack([np.interp(encoded, self.grid[1:], column[1:]) for column in self.values.T], axis=1)
+        return np.where(encoded[:, None] >= 0, positive, self.values[0])
+
+    def points(self) -> np.ndarray:
+        """Return the grid in the column's own units."""
+        if isinstance(self.kind, Category):
+            return np.array(["(other)", *self.kind.values], object)
+        if isinstance(self.kind, Amount):
+            return np.where(self.grid < 0, 0.0, np.expm1(np.maximum(self.grid, 0) * math.log1p(self.kind.high)))
+        return self.kind.low + self.grid * (self.kind.high - self.kind.low)
+
+
+def basis(t, terms, xp):
+    """Return (2t − 1, cos(2πt)/2, …, cos(Kπt)/K) of each share, of norm at most 1; with NumPy or JAX, as `xp` says."""
+    k = np.arange(2, terms + 1)
+    functions = [(2 * t - 1)[:, None], xp.cos(math.pi * k * t[:, None]) / k]
+    return xp.concatenate(functions, axis=1) / math.sqrt(1 + np.sum(1.0 / k**2))
+
+
+def encoded(kind: Kind, values: np.ndarray) -> np.ndarray:
+    """Return the shares of numbers, or the codes of categories, of one column."""
+    if isinstance(kind, Category):
+        codes = {value: code for code, value in enumerate(kind.values)}
+        return np.array([codes.get(value, -1) for value in values.tolist()], np.float32)
+    values = np.asarray(values, np.float64)
+    if isinstance(kind, Amount):
+        share = np.log1p(np.clip(values, 0, float(kind.high))) / math.log1p(kind.high)
+        return np.where(values > 0, share, -1.0)
+    return kind.share(values)
