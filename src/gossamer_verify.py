@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 
     rate: float
     sigma: float
-    count: int
+    count: int  # type: ignore[assignment]  # not the method of tuples
 
 
 PAIRS = {"replace_one": ("replace",), "add_remove": ("remove", "add")}
@@ -57,8 +57,8 @@ def losses(cost: Cost, pair: str, tilt: float, points: int = 0) -> tuple[np.ndar
     """
     reach = 14.0 + (2.0 + 2.0 * abs(tilt)) / cost.sigma
     size = int(2 * reach / min(0.1, 0.2 * cost.sigma)) + 2
-    if size > 50_000:
-        raise OverflowError("the losses of this query are too large to compute")
+    if size > 50_000:  # too large to compute: as large as can be
+        return np.zeros(1), np.full(1, math.copysign(math.inf, tilt))
     u = np.linspace(-reach, reach, size)
     none, once = np.log1p(-cost.rate) if cost.rate < 1 else -math.inf, math.log(cost.rate) - 0.5 / cost.sigma**2
     while True:
@@ -73,20 +73,13 @@ def losses(cost: Cost, pair: str, tilt: float, points: int = 0) -> tuple[np.ndar
 
 def log_moment(costs: list[Cost], pair: str, tilt: float) -> float:
     """Return log E_P exp(tilt·loss) of all queries together: it is tilt times their Rényi divergence."""
-    total = 0.0
-    for cost in costs:
-        try:
-            log_p, loss = losses(cost, pair, tilt)
-        except OverflowError:
-            return math.inf
-        total += cost.count * float(logsumexp(log_p + tilt * loss))
-    return total
+    laws = [losses(cost, pair, tilt) for cost in costs]
+    return sum(c.count * float(logsumexp(p + tilt * loss)) for c, (p, loss) in zip(costs, laws, strict=True))
 
 
 def epsilon_of(costs: list[Cost], delta: float, neighbors: str) -> float:
     """Return an upper bound on the least ε for which the queries together are (ε, δ)-differentially private."""
-    spread = sum(cost.count * (cost.rate / cost.sigma) ** 2 for cost in costs)
-    if delta <= 0 or spread > 1e5 or any(cost.sigma < 0.01 for cost in costs):
+    if delta <= 0 or leading(costs) > 1e5 or any(cost.sigma < 0.01 for cost in costs):
         return math.inf  # there is so little noise that nobody is protected
     return max(_epsilon(costs, delta, pair) for pair in PAIRS[neighbors])
 
@@ -151,16 +144,15 @@ def _epsilon(costs: list[Cost], delta: float, pair: str) -> float:
     # Far below the centre the transform's rounding errors are magnified; ε is above that, by Rényi's own slack.
     usable = np.flatnonzero(grid >= max(0.0, centre - 8 * deviation, centre - 15 / tilt))
     enough = usable[deltas[usable] <= delta]
-    if not enough.size or enough[0] == usable[0]:
-        return float(grid[usable[0]]) if enough.size else math.inf
-    right = int(enough[0])
+    right = int(enough[0]) if enough.size else -1
+    if right in (-1, usable[0]):
+        return float(grid[right]) if enough.size else math.inf
     # Between grid points δ is linear in exp(ε).
     share = (deltas[right - 1] - delta) / (deltas[right - 1] - deltas[right])
     return float(grid[right - 1] + math.log1p(share * math.expm1(width)))
 
 
 # --- The certificate: every number that follows from others ----------------------------------------------------------
-
 INFLATION, LOG_RATIO = 1.2e-3, 5000 * 2.0**-32
 """By how much rounding to whole numbers may stretch what one record does to a sum; and how far, in log probability, the
 drawn noise of a whole run is from exact rounded Gaussians."""
@@ -226,7 +218,6 @@ def perturbed_objective(query: Fields, sigma: float, certificate: Fields) -> Par
 
 KINDS = {"all": all_records, "poisson": poisson, "blocks": blocks, "perturbed objective": perturbed_objective}
 """Ways to ask. A new one is one function; one that is not here is refused."""
-LEAKS = ("argument", "column", "target", "group", "noted")
 
 
 def of(*kinds: type, above: float = -math.inf, below: float = math.inf) -> Callable[[Any], bool]:
@@ -247,19 +238,26 @@ def list_of(kind: Any) -> Callable[[Any], bool]:
 
 TEXT, OBJECT, WHOLE, FLAG = of(str), of(dict), of(int, above=0, below=2**62), of(bool)
 POSITIVE, RATE, AT_LEAST_0 = of(int, float, above=0), of(int, float, above=0, below=1), of(int, float, above=-5e-324)
-SOME_EPSILON = lambda x: POSITIVE(x) or x == "inf"  # noqa: E731
+PURCHASE = {"name": TEXT, "queries": list_of(TEXT), "share": RATE, "after": FLAG, "apart": one_of(None)}
+IDS, WHERE = one_of("normalised", "normalised, missing ones apart"), one_of("argument", "column", "target", "group")
+PERSON = {"name": one_of("person"), "column": TEXT, "ids": IDS, "rows": WHOLE}
 QUERY = {
     **{"name": TEXT, "count": WHOLE, "sampling": lambda x: OBJECT(x) and x.get("kind") in KINDS, "dual": FLAG},
-    **{"clip": TEXT, "weight": POSITIVE, "noise": of(int, float, type(None), above=0), "gradients": WHOLE},
-    "noise_multiplier": AT_LEAST_0,
+    **{"weight": POSITIVE, "noise": of(int, float, type(None), above=0), "noise_multiplier": AT_LEAST_0},
+    **{"clip": TEXT, "gradients": WHOLE},
 }
 CERTIFICATE = {
-    **{"format": one_of(2), "epsilon": SOME_EPSILON, "delta": RATE, "neighbors": one_of(*PAIRS), "n": WHOLE},
-    **{"unit": one_of({"name": "row"}), "covers": one_of("bits", "reals"), "selection": one_of(None), "method": TEXT},
+    **{"format": one_of(2), "delta": RATE, "neighbors": one_of(*PAIRS), "n": WHOLE},
+    **{
+        "unit": lambda x: x == {"name": "row"} or require("unit", {"column": "", **x}, PERSON),
+        "covers": one_of("bits", "reals"),
+        "selection": one_of(None),
+        "method": TEXT,
+    },
     **{"schedule": lambda x: x != [] and list_of(QUERY)(x), "reproducible": FLAG, "diagnostics": FLAG},
-    **{"purchases": list_of({"name": TEXT, "epsilon": SOME_EPSILON, "delta": RATE}), "truncation_delta": AT_LEAST_0},
+    **{"purchases": list_of(PURCHASE), "truncation_delta": AT_LEAST_0, "epsilon": lambda x: POSITIVE(x) or x == "inf"},
     **{"capacities": lambda x: OBJECT(x) and all(map(WHOLE, x.values())), "loss_bounds": of(dict, type(None))},
-    **{"leaks": list_of({"name": TEXT, "what": TEXT, "where": one_of(*LEAKS)}), "trusted": list_of(TEXT)},
+    **{"leaks": list_of({"name": TEXT, "what": TEXT, "where": WHERE}), "trusted": list_of(TEXT)},
     **{"noted": list_of(TEXT), "configuration": OBJECT, "problem": OBJECT, "versions": OBJECT},
 }
 """The fields of a certificate, and what must be true of each. Whatever is not here is refused."""
@@ -280,8 +278,8 @@ class Findings:
     """What was found, and the recomputed ε."""
 
     def __init__(self) -> None:
-        self.damaged, self.wrong, self.not_met, self.notes = ([] for _ in range(4))  # type: list[str]
-        self.epsilon = math.inf
+        self.damaged, self.wrong = list[str](), list[str]()
+        self.not_met, self.notes, self.epsilon = list[str](), list[str](), math.inf
 
     @property
     def code(self) -> int:
@@ -293,35 +291,33 @@ def check_certificate(certificate: Any, found: Findings) -> None:
     """Recompute what a certificate states."""
     require("the certificate", certificate, CERTIFICATE)
     queries, bought = certificate["schedule"], certificate["purchases"]
-    names, cut = [q["name"] for q in queries], {q["name"] for q in queries if q["sampling"]["kind"] == "poisson"}
-    fit = len(set(names)) == len(names) and cut == set(certificate["capacities"])
-    if not (fit and set(names).issuperset(one["name"] for one in bought)):
-        raise Damaged("the certificate: names of the schedule, the capacities and the purchases do not fit together")
+    kinds = {query["name"]: query["sampling"]["kind"] for query in queries}
+    stage = {name: place for place, one in enumerate(bought) for name in one["queries"]}  # all others: the training
+    cut, apart = ([name for name in kinds if kinds[name] == kind] for kind in ("poisson", "blocks"))
+    fit = len(kinds) == len(queries) and len(stage) == sum(len(one["queries"]) for one in bought)
+    fit = fit and len({stage.get(name) for name in apart}) <= 1  # the blocks of two stages are not disjoint
+    if not (fit and set(stage) <= set(kinds) and set(cut) == set(certificate["capacities"])):
+        raise Damaged("the certificate: schedule, capacities, purchases and blocks do not fit together")
     found.not_met += ["{where} {name!r}: {what} was read from the records".format(**x) for x in certificate["leaks"]]
     found.notes += ["the seed was fixed: whoever knows it can subtract the noise"] * certificate["reproducible"]
     found.notes += ["values without noise were looked at, outside the guarantee"] * certificate["diagnostics"]
     found.notes += [f"trusted, not checked: {why}" for why in certificate["trusted"]] + certificate["noted"]
-    stated, delta = certificate["epsilon"], certificate["delta"]
-    if stated == "inf":
-        found.notes.append("NO PRIVACY is claimed: epsilon is infinite")
-        return
+    if (stated := certificate["epsilon"]) == "inf":
+        return found.notes.append("NO PRIVACY is claimed: epsilon is infinite")
     stretched = 1 + INFLATION if certificate["covers"] == "bits" else 1.0
-    parts = {
-        q["name"]: KINDS[q["sampling"]["kind"]](q, q["noise_multiplier"] / stretched, certificate) for q in queries
-    }
+    noise = {query["name"]: max(query["noise_multiplier"], 1e-9) / stretched for query in queries}
+    parts = {query["name"]: KINDS[kinds[query["name"]]](query, noise[query["name"]], certificate) for query in queries}
     if sum(part.rows for part in parts.values()) > certificate["n"]:
         raise Damaged(f"n = {certificate['n']} is less than the disjoint blocks of the schedule need")
-    found.epsilon = cost_of(parts, certificate, stated, delta)
+    found.epsilon = cost_of(parts, certificate)
     if not found.epsilon <= stated * (1 + TOLERANCE):
         found.wrong.append(f"epsilon = {stated:g} is stated, and what was asked costs {found.epsilon:.4g}")
+    whole = leading(met(parts))
     for one in bought:
-        cost = cost_of({one["name"]: parts[one["name"]]}, certificate, one["epsilon"], one["delta"])
-        if not cost <= one["epsilon"] * (1 + TOLERANCE):
-            found.wrong.append(f"epsilon = {one['epsilon']:g} is stated for the purchase {one['name']!r}: {cost:.4g}")
-    left = stated - math.fsum(one["epsilon"] for one in bought)
-    if left <= 0 or math.fsum(one["delta"] for one in bought) >= delta:
-        found.wrong.append("the purchases leave nothing of epsilon or delta for the training")
-    lost = truncation(parts, certificate["capacities"], max(left, 0.0))
+        share = leading(met({name: parts[name] for name in one["queries"]})) / whole
+        if not math.isclose(share, one["share"], rel_tol=TOLERANCE):
+            found.wrong.append(f"share = {one['share']:.4g} is stated for the purchase {one['name']!r}: {share:.4g}")
+    lost = truncation(parts, certificate["capacities"], stated)
     if not math.isclose(lost, certificate["truncation_delta"], rel_tol=ROUNDING, abs_tol=1e-16):
         found.wrong.append(f"truncation_delta = {certificate['truncation_delta']:.4g} is stated: {lost:.4g}")
 
@@ -333,24 +329,29 @@ def truncation(parts: dict[str, Part], capacities: dict[str, int], epsilon: floa
     return math.fsum(part.cost.count * min(growth * lost, 1.0) for part, lost in cut)
 
 
-def cost_of(parts: dict[str, Part], certificate: Fields, epsilon: float, delta: float) -> float:
-    """Return ε of some of the queries at δ; `epsilon` is what they are said to cost."""
+def met(parts: dict[str, Part]) -> list[Cost]:
+    """Return what a record meets: of disjoint blocks one, at worst the least noisy."""
+    apart = sorted((part.cost for part in parts.values() if part.rows), key=lambda cost: cost.sigma)
+    return [part.cost for part in parts.values() if not part.rows] + apart[:1]
+
+
+def leading(costs: list[Cost]) -> float:
+    """Return Σ c q²/σ², the leading term of a cost."""
+    return math.fsum(cost.count * (cost.rate / cost.sigma) ** 2 for cost in costs)
+
+
+def cost_of(parts: dict[str, Part], certificate: Fields) -> float:
+    """Return ε of all queries at δ."""
     extra = 2 * LOG_RATIO + math.fsum(part.epsilon for part in parts.values())
     factor = math.exp(LOG_RATIO) * (1 + 1e-6) * math.prod(part.factor for part in parts.values())
-    # Of disjoint blocks a record meets one, at worst the least noisy. Gaussian queries of all records are together one
-    # Gaussian query: the squares of 1/σ add up.
-    apart = [part.cost for part in parts.values() if part.rows]
-    met = [part.cost for part in parts.values() if not part.rows] + sorted(apart, key=lambda cost: cost.sigma)[:1]
-    if any(cost.sigma == 0 for cost in met):
-        return math.inf
-    full = math.fsum(cost.count / cost.sigma**2 for cost in met if cost.rate == 1)
-    costs = [cost for cost in met if cost.rate < 1] + ([Cost(1.0, full**-0.5, 1)] if full else [])
-    left = delta - truncation(parts, certificate["capacities"], epsilon)
+    # Gaussian queries of all records are together one Gaussian query: the squares of 1/σ add up.
+    full = leading([cost for cost in met(parts) if cost.rate == 1])
+    costs = [cost for cost in met(parts) if cost.rate < 1] + ([Cost(1.0, full**-0.5, 1)] if full else [])
+    left = certificate["delta"] - truncation(parts, certificate["capacities"], certificate["epsilon"])
     return extra + epsilon_of(costs, left / factor, certificate["neighbors"])
 
 
 # --- The bundle: what belongs together ------------------------------------------------------------------------------
-
 MEMBERS = (
     *("certificate.json", "model.npz", "model.json", "schema.json", "recipe.json", "history.csv", "code.json"),
     *("table.json", "budget.json", "audits.json", "statement.json", "statement.schema.json", "report.html"),
@@ -469,7 +470,6 @@ def check(path: Path, keys: list[Path] | None = None) -> Findings:
             check_bundle(content, [key.read_text(encoding="ascii").strip() for key in keys or []], found)
         else:
             check_certificate(read_json(content, "the certificate"), found)
-    # Beside Damaged, whatever a file that was made up meets on its way; each says what it met.
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, OSError) as error:
         found.damaged.append(str(error) if isinstance(error, Damaged | OSError) else f"it cannot be judged: {error!r}")
     return found
@@ -482,8 +482,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     parser.add_argument("--key", type=Path, action="append", default=[], help="a public key that must have signed it")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.error = lambda why: parser.exit(DAMAGED, f"gossamer-verify: {why}\n")  # type: ignore  # 2 has a meaning here
-    given = parser.parse_args(arguments)
-    found = check(given.file, given.key)
+    found = check((given := parser.parse_args(arguments)).file, given.key)
     if given.json:
         epsilon = found.epsilon if math.isfinite(found.epsilon) else "inf"
         print(json.dumps({**vars(found), "epsilon": epsilon, "code": found.code}, indent=2))

@@ -23,6 +23,7 @@ from .privacy.certificate import Certificate
 from .privacy.planning import Plan, plan
 from .privacy.sampling import All, Blocks, Poisson
 from .privacy.schedule import Query, Schedule
+from .runs.bundling import bundle
 
 __version__: str
 
@@ -66,6 +67,7 @@ __all__ = [
     "Value",
     "WeakGuaranteeWarning",
     "audit",
+    "bundle",
     "clipped_difference",
     "clipped_sum",
     "diagnostics",

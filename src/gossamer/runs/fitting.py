@@ -189,15 +189,15 @@ class Payment(NamedTuple):
     objective: str
     out: Path | None
 
-    def reserve(self, checkpoints: "Checkpoints | None") -> None:
-        """Reserve the cost; a run that is continued has paid, for the same objective."""
+    def reserve(self, checkpoints: "Checkpoints | None") -> int:
+        """Reserve the cost and return the reservation's number; a run that is continued has paid, for the same."""
         from gossamer.privacy.budget_file import fingerprint
 
         if checkpoints is None:
-            self._reserve()
+            return self._reserve()
         else:
             of = f"{self.budget} {self.objective} {self.file.resolve()} {fingerprint(self.table)}"
-            checkpoints.remember("reservation", of, self._reserve)
+            return int(checkpoints.remember("reservation", of, self._reserve))
 
     def _reserve(self) -> int:
         from gossamer.privacy.budget_file import BudgetFile
