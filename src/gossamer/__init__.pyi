@@ -24,6 +24,7 @@ from .privacy.composition import compose
 from .privacy.planning import Plan, plan
 from .privacy.sampling import All, Blocks, Poisson
 from .privacy.schedule import Query, Schedule
+from .runs.bundling import bundle
 
 __version__: str
 
@@ -67,6 +68,7 @@ __all__ = [
     "Value",
     "WeakGuaranteeWarning",
     "audit",
+    "bundle",
     "clipped_difference",
     "clipped_sum",
     "compose",

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from gossamer.cli import budget
+from gossamer.cli import budget, evidence
 from gossamer.cli.audit import audit
 from gossamer.cli.bench import bench
 from gossamer.cli.draft import schema
@@ -27,7 +27,10 @@ app = typer.Typer(
 )
 for command in (fit, predict, schema, audit, plan, verify, report, reproduce, bench):
     app.command()(Command(command))
+for more in (evidence.sign, evidence.prove_table):
+    app.command()(more)
 app.add_typer(budget.app, name="budget")
+app.add_typer(evidence.app, name="key")
 
 
 _UsageError: Any = typer.BadParameter.__mro__[1]

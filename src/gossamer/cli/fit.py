@@ -144,6 +144,7 @@ def fit(
     """
     from gossamer.base import atomic
     from gossamer.runs import declaring, fitting, folder
+    from gossamer.runs.bundling import write_bundle
     from gossamer.runs.predicting import score_table
     from gossamer.runs.recipe import Recipe
 
@@ -171,10 +172,10 @@ def fit(
         every = run.checkpoint_every
         place = contextlib.nullcontext() if out is None else fitting.run_folder(out, every != 0, run.resume)
         with place as checkpoints:
-            reserve = None
+            reserve, paid = None, list[int]()
             if run.budget is not None:
                 payment = fitting.Payment(run.budget, records, budget, objective, out)
-                reserve = functools.partial(payment.reserve, checkpoints)
+                reserve = functools.partial(_pay, payment, checkpoints, paid)
             model, schema = fitting.fit_table(
                 records,
                 schema,
@@ -188,6 +189,7 @@ def fit(
             )
             if out is not None:
                 folder.save(out, model, schema, recipe)
+                opening = write_bundle(out, records, None if run.budget is None else (run.budget, paid[0]))
         if out is not None:
             fitting.remove_checkpoint(out)
     if run.certificate is not None:
@@ -203,8 +205,16 @@ def fit(
     content["holds"] = bool(outcome)
     lines += ["", "Certificate", str(model.certificate_), "", verdict(model.certificate_, outcome)]
     if out is not None:
+        content["opening"] = None if opening is None else str(opening)
         lines.append(f"written to {out}: open report.html to read about it")
+        if opening is not None:
+            lines.append(f"{opening} tells which table bundle.zip is about: keep it as secret as the table")
     shared.say(as_json, content, "\n".join(lines))
+
+
+def _pay(payment: Any, checkpoints: Any, paid: list[int], planned: Any) -> None:
+    """Reserve, and keep the reservation's number for the bundle."""
+    paid.append(payment.reserve(checkpoints, planned))
 
 
 def _require_out(table: Path | None, out: Path | None, promise: shared.Promise, run: RunOptions) -> None:

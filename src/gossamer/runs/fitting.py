@@ -179,18 +179,17 @@ class Payment(NamedTuple):
     objective: str
     out: Path | None
 
-    def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan") -> None:
-        """Reserve the cost; a run that is continued has paid, for the same objective and the same queries."""
+    def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan") -> int:
+        """Reserve the cost and return the reservation's number; a run that is continued has paid, for the same."""
         from gossamer.privacy.budget_file import BudgetFile, fingerprint
 
         def pay() -> int:
             return BudgetFile(self.file).reserve(planned, self.table, f"{self.objective}, {self.out}").id
 
         if checkpoints is None:
-            pay()
-        else:
-            of = f"{self.budget} {self.objective} {self.file.resolve()} {fingerprint(self.table)}"
-            checkpoints.remember("reservation", of, pay)
+            return pay()
+        of = f"{self.budget} {self.objective} {self.file.resolve()} {fingerprint(self.table)}"
+        return int(checkpoints.remember("reservation", of, pay))
 
 
 def _is_begun(out: Path) -> bool:

@@ -4,6 +4,7 @@
     pipeline.json      what they mean: objective, schema, recipe, names
     history.csv        public values of the training, one line a step
     report.html        the same for people
+    bundle.zip         all of it in one file that can be signed, for `gossamer-verify`
     certificate.json   what was promised; a folder without it is not a finished run
 
 None of them depends on records but through private answers, and through what the certificate names as a leak.
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _READABLE = (1, FORMAT)
-FILES = ("model.npz", "pipeline.json", "history.csv", "report.html", "certificate.json")
+FILES = ("model.npz", "pipeline.json", "history.csv", "report.html", "certificate.json", "bundle.zip")
 _LARGEST_PIPELINE = 1 << 26
 
 
