@@ -155,8 +155,7 @@ def test_a_run_continues_on_other_devices(tmp_path, monkeypatch):
 
 @pytest.mark.deep
 @pytest.mark.hostile
-@pytest.mark.parametrize("backend", ["ghost", "vmap"])
-@pytest.mark.parametrize("sampled", [True, False])
+@pytest.mark.parametrize(("backend", "sampled"), [("ghost", True), ("vmap", False)])
 def test_the_same_bits_on_any_number_of_devices_and_from_disk(backend, sampled, tmp_path, monkeypatch):
     """Shards of several blocks, read in several tiles of which the last is not full."""
     monkeypatch.setattr(stored, "SMALL_BYTES", 0)

@@ -59,8 +59,8 @@ BLOCK = 64
 TOLERANCE = 1e-3
 """By how much a sum may be seen to pass what its records may add up to before the run is stopped."""
 
-_ROOM = 1 << 20
-"""How many numbers the blocks of one turn may have together."""
+_LARGE, _ROOM = 1 << 15, 1 << 20
+"""From how many numbers on a total is large, and how many the blocks of one turn may have together."""
 
 Product = Callable[..., jax.Array]
 """Adds up products of its operands over their leading axis, the records."""
@@ -98,8 +98,9 @@ class Lattice:
             shape = jax.eval_shape(lambda: part(0, BLOCK)).shape
             zero = jnp.zeros(shape, jnp.float64)
             total = zero if last is None else last
-            # Several blocks at a turn: a total that is larger than the cache is then read and written less often.
-            at_a_turn = max(1, min(8, _ROOM // max(1, math.prod(shape))))
+            # Several blocks at a turn, where the total is large: it is then read and written less often.
+            numbers = math.prod(shape)
+            at_a_turn = max(1, min(8, _ROOM // numbers)) if numbers >= _LARGE else 1
             ends = np.int32(0), np.int32(whole)
             return lax.fori_loop(*ends, lambda i, t: t + part(i * BLOCK, BLOCK), total, unroll=at_a_turn)
 
