@@ -101,7 +101,7 @@ def test_the_defaults_beat_the_zero_model_in_their_own_objective(options):
     found = sweep(task.problem, task.data, task.method, budget, init=task.init, seed=0, runs=5)
     zero = float(task.problem.objective(task.init, task.data))
     values = jax.lax.map(lambda params: task.problem.objective(params, task.data), found)
-    assert float(np.max(values)) < 0.95 * zero
+    assert float(np.max(values)) < 0.97 * zero
     # The control: the clip that the defaults once had cuts the weight of hard records.
     if options.get("divergence") == gs.ChiSquare():
         old = dataclasses.replace(task.method, steps=200, clip=1.0, learning_rate=8.0)

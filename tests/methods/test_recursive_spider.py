@@ -167,16 +167,19 @@ def test_settings_of_theorem_8():
         )
 
 
-@pytest.mark.deep
 def test_lambda_is_not_held_up_by_long_steps():
-    """With the best λ near 0.08 and steps of length 1, λ once stayed above the step's length."""
-    X, y = logistic_table(n=200)
-    problem = gs.DRO(ridge_logistic, gs.KLCVaR(0.1), radius=0.5, loss_bound=4.0)
-    method = RecursiveSpider(steps=300, period=1, learning_rate=2.0, clip=50.0, batch_size=200)
-    state = _final_state(problem, (X, y), method, linear_params())
-    losses = jax.vmap(ridge_logistic, (None, 0))(state.x, (X, y))
-    best = float(problem._penalty(losses))
-    assert float(state.dual) == pytest.approx(best, rel=0.05)
+    """KL(p, 1/n) = ρ, so λ = 0.1 is best; a step of length 2 would raise it to 2. Instead x moves by λ/2."""
+
+    class Ask:
+        def __call__(self, name, h, clip, w):
+            return (jnp.array([1.0, 0.0]), jnp.zeros(())), jnp.float32(0.5), jnp.float32(1)
+
+    problem = gs.DRO(lambda x, z: jnp.sum(x) * z, gs.KL(), radius=0.5)
+    method = RecursiveSpider(period=1, learning_rate=2.0, smoothness=2.0)
+    start = method.init(problem, jnp.zeros(2))._replace(dual=jnp.float32(0.1))
+    state, _ = method.step(problem, Ask(), start, jnp.int32(0))
+    assert float(state.dual) == pytest.approx(0.1)
+    np.testing.assert_allclose(state.x, [-0.05, 0.0], rtol=1e-6)
 
 
 @pytest.mark.slow
