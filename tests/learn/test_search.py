@@ -89,7 +89,7 @@ def test_the_plan_keeps_the_budget_by_the_accountant_that_decides(table):
     assert len(planned.selection.schedules) == 3
     found = delta_of(planned.selection, 2.0, "replace_one", N)
     assert 0.9e-3 < found <= 1e-3
-    assert planned.trial.epsilon < 2.0
+    assert planned.plans[0].budget.epsilon < 2.0
 
 
 @pytest.mark.deep
@@ -218,6 +218,8 @@ def test_a_search_that_is_made_again_is_the_same_search(table, tmp_path, monkeyp
         make(checkpoints=resume).fit(X + 1e-3, y)
     with pytest.raises(ValueError, match="another search"):
         make(checkpoints=resume, trials=3).fit(X, y)
+    with pytest.raises(ValueError, match="another search"):
+        make(checkpoints=resume).set_params(estimator__l2=0.3).fit(X, y)
 
     class DrawsAgain(PrivateSearch):
         """The twin: fresh randomness on resume."""
@@ -244,7 +246,8 @@ def pretend(monkeypatch, scores, law, chances=(1.0,)):
 
     monkeypatch.setattr(module, "solve_stages", solve)
     candidates = [SimpleNamespace(stages=lambda score, place=place: place) for place in range(len(chances))]
-    return Planned(candidates, list(chances), law, None, None, None, N), made
+    plans = [SimpleNamespace(budget=None)] * len(chances)
+    return Planned(candidates, plans, list(chances), law, None, None, N), made
 
 
 def test_a_trial_that_diverges_is_an_outcome_and_not_tried_again(monkeypatch):
