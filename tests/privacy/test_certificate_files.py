@@ -29,6 +29,13 @@ def everything():
 
 
 CONTENT = json.loads(everything().to_json())
+SELECTION = {
+    "trials": 4.0,
+    "eta": 2.0,
+    "most": 50,
+    "schedules": [CONTENT["schedule"]],
+    "capacities": [CONTENT["capacities"]],
+}
 DEEP = json.loads("[" * 50 + "]" * 50)
 WRONG = (None, True, "x", "inf", -1, 0.5, 1e308, 10**400, [], {}, {"x": 1}, DEEP)
 FREE = {
@@ -119,7 +126,14 @@ def test_a_field_that_is_missing_is_named(name):
         (json.dumps(CONTENT).replace('"epsilon": 1.0', '"epsilon": 1e999', 1), "too large"),
         (json.dumps(CONTENT).replace('"n": 64', '"n": ' + "9" * 5000, 1), "too large"),
         (json.dumps(CONTENT).replace('"n": 64', '"n": 640, "n": 64', 1), "stands twice"),
-        (json.dumps({**CONTENT, "selection": {"runs": 3}}), "selection must be null"),
+        (json.dumps({**CONTENT, "selection": {"runs": 3}}), "capacities"),
+        (json.dumps({**CONTENT, "selection": [3]}), "must be JSON objects"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "capacities": []}}), "1 to 100 schedules"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "schedules": [], "capacities": []}}), "1 to 100 schedules"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "trials": "many"}}), "must be numbers"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "trials": 500}}), "trials = 500 must be"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "most": 10**6}}), "most = 1000000 must be"),
+        (json.dumps({**CONTENT, "selection": {**SELECTION, "eta": -2}}), "eta = -2 must be"),
         (json.dumps({**CONTENT, "unit": {"name": "household"}}), "unit of privacy"),
     ],
 )

@@ -262,6 +262,17 @@ def test_draws_follow_the_law():
     assert law.draw(1 - 2**-53) == 30
 
 
+def test_the_rule_for_pure_privacy_is_wrong_with_a_delta():
+    """The twin: (3ε₀, δ₀) for the best of a geometric number of (ε₀, δ₀) trials. A rare outcome that tells all, ranked
+    best, is met about E K times as often.
+    """
+    law, rare = negative_binomial(10, 1, 200), 1e-3
+    p, q = np.array([[0.0, 1 - rare, rare]]), np.array([[rare, 1 - rare, 0.0]])
+    found = float(worst(law, p, q, 3 * 0.1)[0])
+    assert found > 5 * rare
+    assert found <= select(discrete(p[0], q[0]), law, 3 * 0.1)
+
+
 @pytest.mark.deep
 def test_audit_of_a_toy_selection():
     """Ten million draws a side at δ = 1e-3: the released best keeps to the bound, and with K known it does not.

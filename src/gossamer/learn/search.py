@@ -41,7 +41,7 @@ from gossamer.learn._common import PrivateEstimator, Task
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
 from gossamer.privacy.budget import Budget
-from gossamer.privacy.certificate import Certificate
+from gossamer.privacy.certificate import Certificate, certify
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.searching import Selection, plan_search, trial_budget
 from gossamer.privacy.stages import TRAINING
@@ -171,8 +171,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             return [plan_stages(candidate.stages(self.score), n, each) for candidate in candidates]
 
         selection, plans = plan_search(plans_at, budget, n, self.trials, self.eta, self.most)
-        trial = plans[0].budget
-        return Planned(candidates, chances, law, selection, trial, budget, n)
+        return Planned(candidates, plans, chances, law, selection, budget, n)
 
     def _candidate(
         self, setting: dict[str, Any], about: Budget, X: Any, y: Any, records: dict[str, Any]
@@ -200,10 +199,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         key = new_key(None if self.random_state is None else int(self.random_state))
         if self.checkpoints is None:
             return key
+        # A certificate names problem, method, noise and versions in words that are the same in another process.
+        tasks = [candidate.task for candidate in planned.candidates]
         what = digest(
             repr((planned.budget, self.trials, self.eta, self.most, self.score, planned.chances)),
-            repr([(candidate.setting, candidate.task.method) for candidate in planned.candidates]),
-            *(digest_records(candidate.task.data) for candidate in planned.candidates),
+            *(certify(p, t.problem, None, False).to_json() for p, t in zip(planned.plans, tasks, strict=True)),
+            *(digest_records(task.data) for task in tasks),
         )
         words = self.checkpoints.remember("search", what, lambda: np.asarray(jax.random.key_data(key)).tolist())
         return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl=jax.random.key_impl(key))
@@ -308,11 +309,11 @@ class Planned(NamedTuple):
     """A search before it has asked anything."""
 
     candidates: list[Candidate]
+    plans: list[Plan]
+    """Of a trial with each of them, all with the same budget."""
     chances: list[float]
     law: Trials
     selection: Selection
-    trial: Budget
-    """What every trial is calibrated to."""
     budget: Budget
     """Of the whole."""
     n: int
@@ -351,7 +352,7 @@ def _trial(planned: Planned, score: str, place: int, key: jax.Array, coin: float
     """Train and score one setting; None is an outcome too, the worst one."""
     candidate = planned.candidates[place]
     try:
-        outcome = solve_stages(candidate.stages(score), planned.n, planned.trial, key=key, progress=False)
+        outcome = solve_stages(candidate.stages(score), planned.n, planned.plans[place].budget, key=key, progress=False)
     except DivergedError:
         return None
     found = float(outcome.answers[SCORE]["score"])

@@ -5,6 +5,7 @@ bound by privacy loss distributions, and the profile of a trial is the largest o
 asks for the second opinion: the same by the contour integral.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from gossamer.privacy.schedule import Schedule
 from gossamer.privacy.selection import Profile, select
 from gossamer.privacy.trials import Trials, negative_binomial
 
-_FACTORS = (0.9995, 0.999, 0.998, 0.995, 0.99, 0.98, 0.96, 0.93, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+_FACTORS = (1.003, 1.0, 0.998, 0.995, 0.99, 0.98, 0.96, 0.93, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 """What of the first guess to try for a trial's ε; the guess is right for Gaussians, and too large for heavy tails."""
 _MOST_SCHEDULES = 100
 _NODES = 48
@@ -97,15 +98,16 @@ def recomputed_epsilon(selection: Selection, budget: Budget, n: int) -> float:
     return high
 
 
+@functools.lru_cache(maxsize=64)
 def trial_budget(budget: Budget, law: Trials) -> Budget:
     """Return about what one run of a search may spend, as if it were one Gaussian; δ is that of the whole."""
     low, high = 0.01, 1.0
     whole = math.sqrt(largest_gaussian(budget.epsilon, budget.delta))
 
     def fits(share: float) -> bool:
-        return select(lambda e: gaussian_delta(share * whole, e), law, budget.epsilon) <= budget.delta
+        return select(lambda e: gaussian_delta(share * whole, e), law, budget.epsilon, cells=1000) <= budget.delta
 
-    while high - low > 1e-4:
+    while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return Budget(_epsilon_of(low * whole, budget.delta), budget.delta, budget.neighbors)

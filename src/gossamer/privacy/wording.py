@@ -111,7 +111,9 @@ def code(value: Any) -> str:
 def _selected(selection: "Selection") -> str:
     return (
         f"The model is the best, by a noisy score, of a random number of runs: {selection.trials:g} are expected, at "
-        f"most {selection.most} are made. How many were made is secret, and so is everything about the others."
+        f"most {selection.most} are made. How many were made is secret, and so is everything about the others. "
+        "Which settings could be tried was fixed without looking at these records; which one was chosen is part of the "
+        "private result."
     )
 
 
