@@ -22,6 +22,7 @@ from gossamer.engine import loop
 from gossamer.engine.checkpoints import Checkpoints, digest, digest_records
 from gossamer.engine.diagnostics import Diagnostics
 from gossamer.engine.opening import Run, open_run
+from gossamer.engine.paying import pay
 from gossamer.engine.progress import Progress
 from gossamer.methods.base import Method
 from gossamer.methods.result import Result
@@ -31,6 +32,7 @@ from gossamer.oracle.clipping import Backend
 from gossamer.oracle.records import Records, place
 from gossamer.oracle.stored import is_stored
 from gossamer.privacy.budget import Budget, check_budget
+from gossamer.privacy.budget_file import BudgetFile
 from gossamer.privacy.certificate import Certificate, certify
 from gossamer.privacy.planning import Plan, not_a_method, plan
 
@@ -53,6 +55,7 @@ def solve(
     microbatch: int | None = None,
     checkpoints: Checkpoints | None = None,
     mesh: Mesh | None = None,
+    ledger: BudgetFile | None = None,
 ) -> Result:
     """Solve a problem on a table of records within a privacy budget.
 
@@ -72,6 +75,7 @@ def solve(
       checkpoints: `gs.Checkpoints(folder)` saves the run as it goes, so that it survives being killed.
       mesh: spreads the records by rows over these devices, `jax.sharding.Mesh(jax.devices(), ("records",))`. With many
         processes, each passes its own rows: `data[gs.local_rows(n, mesh)]`.
+      ledger: `gs.BudgetFile(path)` pays for the run before its first query, and refuses it if too little is left.
 
     Example:
       >>> import gossamer as gs, jax.numpy as jnp
@@ -86,9 +90,11 @@ def solve(
     check_match(problem, method, budget)
     _check_options(diagnostics, data, mesh, checkpoints)
     ready = make_ready(problem, data, method, init, mesh)
+    planned = plan(ready.method, ready.records.n, budget)
+    pay(ledger, planned, type(method).__name__, checkpoints)
     return run_ready(
         ready,
-        plan(ready.method, ready.records.n, budget),
+        planned,
         new_key(seed),
         seed=seed,
         progress=progress,

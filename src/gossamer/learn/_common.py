@@ -19,11 +19,13 @@ from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.checkpoints import Checkpoints
+from gossamer.engine.paying import pay
 from gossamer.engine.solving import check_match
 from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
+from gossamer.privacy.budget_file import BudgetFile
 from gossamer.privacy.stages import TRAINING
 
 
@@ -67,6 +69,7 @@ class PrivateEstimator(BaseEstimator):
     random_state: Any
     progress: bool
     checkpoints: Checkpoints | None
+    ledger: BudgetFile | None
 
     def budget(self, n: int) -> Budget:
         """Return what a fit on n records may spend."""
@@ -97,6 +100,7 @@ class PrivateEstimator(BaseEstimator):
         """
         self.rehearse(task)
         n = len(task.data[0])
+        pay(self.ledger, plan_stages(task.stages(), n, self.budget(n)), type(self).__name__, self.checkpoints)
         result, _ = solve_stages(
             task.stages(),
             n,
