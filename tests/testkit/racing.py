@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from gossamer.engine.paying import pay
 from gossamer.privacy import budget_store, pools
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.budget_file import BudgetFile, OverdrawnError
@@ -62,3 +63,12 @@ def _running(processes: list) -> Iterator[None]:
     finally:
         for process in processes:
             process.join(30)
+
+
+def reaches(ledger: BudgetFile, planned) -> bool:
+    """Return whether a ledger could pay for a plan, as a run in Python asks it to."""
+    try:
+        pay(ledger, planned, "race")
+    except OverdrawnError:
+        return False
+    return True

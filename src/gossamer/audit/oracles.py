@@ -64,7 +64,7 @@ class Comparing(Replaying):
         query, index, h, clip, weights = asked
         tape, worst = memory
         here, there = (
-            _normalised(
+            normalised(
                 oracle.door.lattice,
                 oracle.clipped_sum(h, oracle.drawn(query, index, oracle.keys(query, index)), clip),
                 clip,
@@ -101,8 +101,8 @@ class Scoring(Around):
         rows = jnp.arange(self.door.n) if sample.rows is None else sample.rows
         rest = self.inner.clipped_sum(h, Sample(sample.rows, sample.mask & (rows != self._row)), clip)
         size = Oracle.normaliser(self.inner, query, sample)
-        told = _normalised(None, jax.tree.map(lambda leaf: leaf * size, answer), clip, weights)
-        r = told - _normalised(self.door.lattice, rest, clip, weights)
+        told = normalised(None, jax.tree.map(lambda leaf: leaf * size, answer), clip, weights)
+        r = told - normalised(self.door.lattice, rest, clip, weights)
         sigma = self.inner.noise_multiplier(query)
         rate = jnp.asarray(query.sampling.chance(seen=jnp.any(rows == self._row)), jnp.float32)
         scores = [
@@ -116,14 +116,14 @@ class Scoring(Around):
         counts = jnp.full(1, record is not None)
         alone = jax.tree.map(lambda leaf: leaf[None], self._first if record is None else record)
         total = clip_and_sum(h, alone, counts, clip, self.door.backend, microbatch=self.door.microbatch)
-        return _normalised(None, total, clip, weights)
+        return normalised(None, total, clip, weights)
 
 
 def _log_mixture(rate: jax.Array, log_ratio: jax.Array) -> jax.Array:
     return jnp.logaddexp(jnp.log1p(-rate), jnp.log(rate) + log_ratio)
 
 
-def _normalised(lattice: Lattice | None, total: PyTree, clip: Any, weights: tuple[float, ...]) -> jax.Array:
+def normalised(lattice: Lattice | None, total: PyTree, clip: Any, weights: tuple[float, ...]) -> jax.Array:
     """Return a sum as one vector in units of its noise: block j divided by w_j·C_j (a zero threshold: zero).
 
     The sum is in lattice points, or, without a lattice, in its own units.

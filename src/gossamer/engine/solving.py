@@ -22,6 +22,7 @@ from gossamer.engine import loop
 from gossamer.engine.checkpoints import Checkpoints, digest, digest_records
 from gossamer.engine.diagnostics import Diagnostics
 from gossamer.engine.opening import Run, open_run
+from gossamer.engine.paying import pay
 from gossamer.engine.progress import Progress
 from gossamer.methods.base import Method
 from gossamer.methods.result import Result
@@ -31,6 +32,7 @@ from gossamer.oracle.clipping import Backend
 from gossamer.oracle.records import Records, place
 from gossamer.oracle.stored import is_stored
 from gossamer.privacy.budget import Budget, check_budget
+from gossamer.privacy.budget_file import BudgetFile
 from gossamer.privacy.certificate import Certificate, certify
 from gossamer.privacy.planning import Plan, not_a_method, plan
 
@@ -54,6 +56,7 @@ def solve(
     checkpoints: Checkpoints | None = None,
     mesh: Mesh | None = None,
     shards: int | None = None,
+    ledger: BudgetFile | None = None,
 ) -> Result:
     """Solve a problem on a table of records within a privacy budget.
 
@@ -76,6 +79,7 @@ def solve(
       shards: into how many parts the table is cut, each sampled by itself. With the same seed and the same shards a run
         has the same bits on any number of devices that divides them. Without a mesh the default is 1, which is fastest
         on one device; on 1, 2, 4 or 8 devices it is 8, and on others as many as there are.
+      ledger: `gs.BudgetFile(path)` pays for the run before its first query, and refuses it if too little is left.
 
     Example:
       >>> import gossamer as gs, jax.numpy as jnp
@@ -90,9 +94,11 @@ def solve(
     check_match(problem, method, budget)
     _check_options(diagnostics, data, mesh, checkpoints)
     ready = make_ready(problem, data, method, init, mesh, shards)
+    planned = plan(ready.method, ready.records.n, budget)
+    pay(ledger, planned, type(method).__name__, checkpoints)
     return run_ready(
         ready,
-        plan(ready.method, ready.records.n, budget),
+        planned,
         new_key(seed),
         seed=seed,
         progress=progress,

@@ -19,11 +19,13 @@ from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.checkpoints import Checkpoints
+from gossamer.engine.paying import pay
 from gossamer.engine.solving import check_match
 from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.privacy.budget import Budget
+from gossamer.privacy.budget_file import BudgetFile
 from gossamer.privacy.planning import Plan
 from gossamer.privacy.stages import TRAINING
 from gossamer.tables.frames import is_frame
@@ -76,6 +78,7 @@ class PrivateEstimator(BaseEstimator):
     random_state: Any
     progress: bool
     checkpoints: Checkpoints | None
+    ledger: BudgetFile | None
     columns: Any
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
@@ -126,8 +129,9 @@ class PrivateEstimator(BaseEstimator):
 
         `leaks` go on the certificate.
         """
-        self.rehearse(task)
-        n = len(task.data[0])
+        planned = self.rehearse(task)
+        n = planned.n
+        pay(self.ledger, planned, type(self).__name__, self.checkpoints)
         result, _ = solve_stages(
             task.stages(),
             n,

@@ -42,6 +42,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
       checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
+      ledger: `gs.BudgetFile(path)` pays for each fit before its first query, and refuses it if too little is left.
 
     Attributes:
       classes_: labels, sorted; the second is the positive class.
@@ -74,6 +75,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -87,6 +89,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAUCClassifier":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""

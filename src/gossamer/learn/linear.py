@@ -36,6 +36,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
       checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
+      ledger: `gs.BudgetFile(path)` pays for each fit before its first query, and refuses it if too little is left.
 
     Attributes:
       coef_: coefficients, shape (d,), for rows and targets as they were passed.
@@ -69,6 +70,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -83,6 +85,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLinearRegression":
         """Train on rows X with targets y, spending the budget once. Weights are refused, with the reason."""

@@ -32,6 +32,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
       checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
+      ledger: `gs.BudgetFile(path)` pays for each fit before its first query, and refuses it if too little is left.
 
     Attributes:
       coef_: coefficients, shape (1, d) or (k, d), for rows as they were passed.
@@ -65,6 +66,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -79,6 +81,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLogisticRegression":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""

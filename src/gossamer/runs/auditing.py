@@ -58,6 +58,32 @@ def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0
     )
 
 
+def attack_one_run(run: Run, certificate: "Certificate", canaries: int, seed: int = 0) -> audit.OneRun:
+    """Rehearse the run once on made-up records, all of them canaries with coins of their own; return what that proves.
+
+    A canary has a row of full length in a random direction, and its opposite has another target: as many canaries as
+    there are columns point in directions of their own, and more of them stand in each other's way.
+    """
+    _, task = _posed(run, synthetic_table(run.schema, canaries, seed), certificate, canaries, seed)
+    rows, targets, *groups = task.data
+    directions = np.random.default_rng(seed).normal(size=rows.shape)
+    longest = (directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype(rows.dtype)
+    ends = (np.full_like(targets, end(targets)) for end in (np.max, np.min))
+    inside, outside = ((longest, end, *groups) for end in ends)
+    budget = training_budget(certificate)
+    replaced = budget.neighbors == "replace_one"
+    return audit.one_run(
+        task.problem,
+        task.data,
+        inside,
+        task.method,
+        budget,
+        init=task.init,
+        others=outside if replaced else None,
+        seed=seed,
+    )
+
+
 def most_provable(found: audit.EmpiricalEpsilon) -> float:
     """Return the bound on ε that as many runs prove when all of them are told apart: no attack on them proves more."""
     auditor = CanaryScoreAuditor(np.ones(found.runs), np.zeros(found.runs))

@@ -1,0 +1,113 @@
+"""Audits in one run: sound on Gaussian noise, at least as strong as jax-privacy's on the same scores, and they bite."""
+
+import json
+import shutil
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import gaussian_mechanism
+from testkit.run_folders import finished_run, gossamer
+from testkit.twins import QuietOracle
+
+import gossamer as gs
+from gossamer.audit import one_run, one_run_bound
+from gossamer.oracle import Oracle
+from gossamer.privacy._jax_privacy import CanaryScoreAuditor
+
+DELTA = 1e-5
+
+
+def gaussian_scores(epsilon, m, seed):
+    """What the strongest attacker sees of one Gaussian answer with a coordinate for each canary."""
+    rng = np.random.default_rng(seed)
+    inside = rng.random(m) < 0.5
+    return rng.normal(size=m) + (inside - 0.5) / gaussian_mechanism.get_sigma_gaussian(epsilon, DELTA), inside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [4.0, 1.0])
+def test_it_is_at_least_as_good_as_jax_privacys_on_the_same_scores(epsilon):
+    """Both of our bounds against both of theirs, with the same confidence, on the sum over three draws."""
+    ours, theirs = np.zeros(2), np.zeros(2)
+    for seed in range(3):
+        scores, inside = gaussian_scores(epsilon, 1000, seed)
+        found = one_run_bound(scores, inside, DELTA, epsilon)
+        ours += (found.by_epsilon_delta, found.lower_bound)
+        auditor = CanaryScoreAuditor(scores[inside], scores[~inside])
+        theirs += (auditor.epsilon_one_run(0.05, DELTA), auditor.epsilon_one_run_fdp(0.05, DELTA))
+        assert found
+    assert (ours >= theirs).all()
+
+
+@pytest.mark.deep
+def test_it_is_sound_on_gaussian_noise():
+    """At most 5 of 100 bounds at 95 % confidence may exceed ε (11 with 3 standard errors); those of 4ε do.
+
+    A standard error of the count is √(100·0.05·0.95) = 2.2.
+    """
+    exceeded = [bool(one_run_bound(*gaussian_scores(1.0, 400, seed), DELTA, 1.0)) for seed in range(100)]
+    assert exceeded.count(False) <= 11
+    twice = [bool(one_run_bound(*gaussian_scores(8.0, 2000, seed), DELTA, 2.0)) for seed in range(10)]
+    assert twice.count(False) >= 8
+
+
+def test_scores_that_say_nothing_prove_nothing():
+    rng = np.random.default_rng(0)
+    assert one_run_bound(rng.normal(size=1000), rng.random(1000) < 0.5, DELTA).lower_bound < 0.5
+    with pytest.raises(ValueError, match="at least 100"):
+        one_run_bound(np.zeros(20), np.zeros(20), DELTA)
+
+
+def audited(m, epsilon, oracle=Oracle, neighbors="replace_one", score=None, steps=1):
+    """A coordinate for each canary: its gradient is ±1 there, and nothing else."""
+    places = jnp.arange(m)
+    inside, outside = (places, jnp.ones(m)), (places, -jnp.ones(m))
+    return one_run(
+        gs.ERM(lambda x, z: z[1] * x[z[0]]),
+        outside,
+        inside,
+        gs.methods.GD(steps=steps),
+        gs.Budget(epsilon, DELTA, neighbors),
+        init=jnp.zeros(m),
+        others=outside if neighbors == "replace_one" else None,
+        score=score,
+        oracle=oracle,
+        backend="vmap",
+    )
+
+
+class HardlyAnyNoise(QuietOracle):
+    """Adds a quarter of the noise."""
+
+    def noise_multiplier(self, query):
+        return 0.25 * Oracle.noise_multiplier(self, query)
+
+
+@pytest.mark.slow(each=True)
+@pytest.mark.parametrize("oracle", [Oracle, HardlyAnyNoise])
+def test_a_quarter_of_the_noise_is_caught_in_one_run(oracle):
+    found = audited(1024, 2.0, oracle)
+    assert bool(found) == (oracle is Oracle)
+    assert found.lower_bound > 0.5
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_the_attacker_who_knows_all_but_the_coins_scores_like_the_sum_of_answers(neighbors):
+    """Of gradients that do not depend on the iterate, the sum of the answers is all that there is to know."""
+    whole = audited(512, 4.0, neighbors=neighbors, steps=3)
+    sums = audited(512, 4.0, neighbors=neighbors, steps=3, score=lambda params, answers: answers["gradient"].sum(0))
+    assert whole.lower_bound == pytest.approx(sums.lower_bound, rel=1e-3)
+    with pytest.raises(ValueError, match="does not match"):
+        one_run(None, None, None, None, gs.Budget(1.0, DELTA), init=None)
+
+
+@pytest.mark.deep
+def test_gossamer_audit_rehearses_a_run_once(tmp_path):
+    run = shutil.copytree(finished_run() / "run", tmp_path / "run")
+    content = json.loads(gossamer("audit", run, "--canaries", "200", "--json").stdout)
+    assert content["stands"] and 0 <= content["epsilon_lower_bound"] <= 2.0
+    (kept,) = json.loads((run / "audits.json").read_text())
+    assert kept["epsilon_claimed"] == 2.0
+    gs.bundle(run, tmp_path / "evidence.zip")
