@@ -20,9 +20,11 @@ from gossamer.privacy.budget_file import OverdrawnError
 BUDGET = gs.Budget(1.0, 1e-3)
 
 
-def ledger(folder, epsilon=3.0, delta=1e-2):
+def ledger(folder, epsilon=1.5, delta=1e-2, aside=None):
+    """A file whose pools, by default, hold three runs of BUDGET: by ε alone there would be one."""
     (folder / "table.csv").write_text("age\n41\n")
-    return gs.BudgetFile.create(folder / "table.budget", epsilon, delta, "replace_one", folder / "table.csv")
+    table = folder / "table.csv"
+    return gs.BudgetFile.create(folder / "table.budget", epsilon, delta, "replace_one", table, aside=aside)
 
 
 def planned(budget=BUDGET):
@@ -65,26 +67,25 @@ def test_a_run_that_is_continued_has_paid(tmp_path):
 
 
 @pytest.mark.parametrize("pool", [concurrent.futures.ThreadPoolExecutor, concurrent.futures.ProcessPoolExecutor])
-@pytest.mark.slow(each=True)
+@pytest.mark.slow
 def test_one_of_many_wins_the_last_epsilon(pool, tmp_path):
     """A hundred races: four copies of a ledger reach for what is enough for one of them."""
-    plan_ = planned()
     spawned = {} if pool is concurrent.futures.ThreadPoolExecutor else {"mp_context": get_context("spawn")}
     with pool(4, **spawned) as racers:
         for race in range(100):
             (tmp_path / f"{race}").mkdir()
-            file = ledger(tmp_path / f"{race}", epsilon=1.5)
-            won = list(racers.map(reaches, [copy.deepcopy(file) for _ in range(4)], [plan_] * 4))
+            file = ledger(tmp_path / f"{race}", epsilon=2.0, aside=(1.5, 2e-3))
+            won = list(racers.map(reaches, [copy.deepcopy(file) for _ in range(4)], [BUDGET] * 4))
             assert sum(won) == 1
 
 
 @pytest.mark.slow
 def test_a_grid_search_overdraws_and_is_refused(tmp_path):
-    """Two settings, three folds and the final fit cost seven times what one fit does; the file has four."""
+    """Two settings, three folds and the final fit cost seven times what one fit does; the file has room for six."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] > 0).astype(int)
-    file = ledger(tmp_path, epsilon=4.0, delta=0.5)
+    file = ledger(tmp_path, epsilon=2.0, delta=0.1)
     model = gs.learn.PrivateLogisticRegression(
         1.0, 1e-2, data_norm=3.0, classes=[0, 1], method=gs.methods.GD(steps=2), random_state=0, ledger=file
     )
@@ -92,7 +93,30 @@ def test_a_grid_search_overdraws_and_is_refused(tmp_path):
     search = GridSearchCV(model, {"l2": [0.0, 0.1]}, cv=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(OverdrawnError, match=r"4 runs have been paid for.*Every fit pays.*grid search"):
+        with pytest.raises(OverdrawnError, match=r"6 runs have been paid for.*Every fit pays.*grid search"):
             search.fit(X, y)
-    assert [float(entry.amount.epsilon) for entry in file.entries()] == [1.0] * 4
-    assert file.remaining().epsilon == 0
+    assert len(file.entries()) == 6
+    assert file.more_like_the_last() == 0
+
+
+def test_a_search_pays_as_a_whole(tmp_path, monkeypatch):
+    """What is inside of a search pays nothing, so that a ledger there is refused."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    file = ledger(tmp_path, epsilon=3.0, delta=0.1, aside=(1.5, 0.05))
+    model = gs.learn.PrivateLogisticRegression(data_norm=3.0, classes=[0, 1], method=gs.methods.GD(steps=2))
+    with pytest.raises(ValueError, match=r"PrivateSearch\(..., ledger=...\)"):
+        gs.learn.PrivateSearch(clone(model).set_params(ledger=file), {"l2": [0.1]}, 1.0, 1e-2, 2).fit(X, y)
+    assert file.entries() == []
+
+    def stop(*args, **kwargs):
+        raise RuntimeError("after paying")
+
+    monkeypatch.setattr("gossamer.learn.search._best_of", stop)
+    search = gs.learn.PrivateSearch(model, {"l2": [0.1]}, 1.0, 1e-2, 2, ledger=file)
+    with pytest.raises(RuntimeError, match="after paying"):
+        search.fit(X, y)
+    assert [float(entry.amount.epsilon) for entry in file.entries()] == [1.0]
+    with pytest.raises(OverdrawnError, match="PrivateSearch was refused before it asked anything"):
+        search.fit(X, y)

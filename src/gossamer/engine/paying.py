@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gossamer.base import processes
 from gossamer.base.messages import shown
 from gossamer.engine.checkpoints import Checkpoints
+from gossamer.privacy.budget import Budget
 from gossamer.privacy.budget_file import BudgetFile, OverdrawnError
 from gossamer.privacy.planning import Plan
 
@@ -22,13 +23,16 @@ class _Known(NamedTuple):
     sha256: str
 
 
-def pay(ledger: Any, planned: Plan, what: str, checkpoints: Checkpoints | None = None) -> None:
-    """Reserve what a plan costs, if there is a ledger; a run that is continued has paid. Refuse what would overdraw."""
+def pay(ledger: Any, planned: Plan | Budget, what: str, checkpoints: Checkpoints | None = None) -> None:
+    """Reserve what a plan costs, if there is a ledger; a run that is continued has paid. Refuse what would overdraw.
+
+    What is known by its ε and δ alone is given as a budget.
+    """
     if ledger is None:
         return
     if not isinstance(ledger, BudgetFile):
         raise TypeError(f"ledger = {shown(ledger)} must be a gs.BudgetFile(path), or None.")
-    budget = planned.budget
+    budget = planned if isinstance(planned, Budget) else planned.budget
 
     def reserve() -> int:
         table: Any = _Known(str(ledger.path), ledger.grant().data)

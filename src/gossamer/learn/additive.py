@@ -181,6 +181,7 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
       checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
+      ledger: `gs.BudgetFile(path)` pays for each fit before its first query, and refuses it if too little is left.
 
     Attributes:
       shapes_: the function of each column; `shape(column)` gives it in numbers.
@@ -213,6 +214,7 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -226,6 +228,7 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAdditiveClassifier":
         """Train on a table X with labels y, spending the budget once. Weights are refused, with the reason."""
@@ -282,6 +285,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
       checkpoints: `gs.Checkpoints(folder)` lets a long fit survive being killed.
+      ledger: `gs.BudgetFile(path)` pays for each fit before its first query, and refuses it if too little is left.
 
     Attributes:
       shapes_: the function of each column, in units of the target; `shape(column)` gives it in numbers.
@@ -313,6 +317,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -326,6 +331,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAdditiveRegressor":
         """Train on a table X with targets y, spending the budget once. Weights are refused, with the reason."""

@@ -36,6 +36,7 @@ from gossamer.base.leak import Leak
 from gossamer.base.messages import is_number, shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.checkpoints import digest, digest_records
+from gossamer.engine.paying import pay
 from gossamer.engine.stages import Answers, Outcome, Posed, Stage, plan_stages, solve_stages
 from gossamer.learn._common import PrivateEstimator, Task
 from gossamer.methods.gd import GD
@@ -55,7 +56,7 @@ _LOSS_BOUND = 2.0
 _SQUARE_BOUND = 0.5
 """Where losses are cut before they are averaged; of squares, in units of the bound on targets."""
 _RULE_CHANCE = 0.5
-_MAKES = ("epsilon", "delta", "neighbors", "random_state", "progress", "checkpoints")
+_MAKES = ("epsilon", "delta", "neighbors", "random_state", "progress", "checkpoints", "ledger")
 """What a trial's estimator is given by the search, so that a grid must not have it."""
 
 
@@ -66,7 +67,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     grid. A narrow grid of settings that may all be good is worth its price; a wide one is not (docs/tuning.md).
 
     Args:
-      estimator: one of `gs.learn`; its own ε, δ, seed and checkpoints are not used.
+      estimator: one of `gs.learn`; its own ε, δ, seed and checkpoints are not used, and it has no ledger.
       grid: lists of values by the names of parameters, all combinations of which are settings; or a list of settings.
       epsilon: ε of the whole search.
       delta: δ of the whole search; None takes n ** -1.1.
@@ -81,6 +82,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         trials there are: for tests.
       checkpoints: `gs.Checkpoints(folder)` keeps the key of the search, so that a search that was killed can be made
         again without paying again.
+      ledger: `gs.BudgetFile(path)` pays for the search before its first query, by ε and δ: from what was set aside in
+        the file for what is known by these alone.
 
     Attributes:
       best_params_: the setting of the best trial; {} is the estimator as it is.
@@ -114,6 +117,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         neighbors="replace_one",
         random_state=None,
         checkpoints=None,
+        ledger=None,
     ):
         self.estimator = estimator
         self.grid = grid
@@ -127,11 +131,13 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.neighbors = neighbors
         self.random_state = random_state
         self.checkpoints = checkpoints
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any, **records: Any) -> "PrivateSearch":
         """Search on rows X with targets y, spending the budget once; `records` is what the estimator's fit takes."""
         planned = self.rehearse(X, y, **records)
         key = self._key(planned)
+        pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints)
         best = _best_of(planned, self.score, key)
         self.settings_ = [candidate.setting for candidate in planned.candidates]
         chosen = planned.candidates[best.place]
@@ -150,6 +156,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
                 f"estimator = {shown(self.estimator)} must be an estimator of gs.learn: trials are to be private. "
                 "Put a pipeline around the search, not into it."
             )
+        if self.estimator.ledger is not None:
+            raise ValueError("estimator has a ledger, which would not pay. Pass it as PrivateSearch(..., ledger=...).")
         if self.score not in ("loss", "accuracy"):
             raise ValueError(f"score = {shown(self.score)} must be 'loss' or 'accuracy'.")
         settings = [{}, *_settings(self.grid)]
@@ -181,7 +189,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             if name in setting:
                 raise ValueError(f"grid has {name!r}, which the search sets itself. Leave it out.")
         estimator = clone(self.estimator).set_params(
-            **setting, **made, random_state=None, progress=False, checkpoints=None
+            **setting, **made, random_state=None, progress=False, checkpoints=None, ledger=None
         )
         seen: dict[str, Any] = {}
 
