@@ -28,6 +28,7 @@ from gossamer.methods.result import Result
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend
+from gossamer.oracle.people import People, dense
 from gossamer.oracle.records import place
 from gossamer.oracle.stored import is_stored
 from gossamer.privacy.budget import Budget, check_budget
@@ -58,8 +59,9 @@ def solve(
 
     Args:
       problem: what to minimise, such as `gs.ERM(loss)`.
-      data: the table: any pytree of arrays with one row per record. Arrays mapped from files (`numpy.memmap`) stay on
-        disk: only the rows of a sample are read, and full passes read them in chunks.
+      data: the table: any pytree of arrays with one row per record, or the persons that `gs.by_person` makes of it.
+        Arrays mapped from files (`numpy.memmap`) stay on disk: only the rows of a sample are read, and full passes
+        read them in chunks.
       method: a configuration such as `gs.methods.SGD(steps=500)`.
       budget: what may be spent; all of what is scheduled counts as spent once the run begins.
       init: where to start, chosen without looking at the data: any pytree of arrays; for `gs.Minimax` a pair (x0, y0).
@@ -87,11 +89,14 @@ def solve(
     params, problem, rebuild = split_params(problem, init)
     _check_options(diagnostics, data, mesh, checkpoints)
     records = place(data, mesh)
+    if isinstance(data, People):
+        problem.check(params, data.row())  # which its loss was written for
+        problem = problem.by_person(data)
     problem.check(params, records.record)
     method = method.sized(params)
     planned = plan(method, records.n, budget)
     trusted = locality.reasons(problem.record_loss, params, records.record)
-    certificate = certify(planned, problem, seed, diagnostics, trusted)
+    certificate = certify(planned, problem, seed, diagnostics, trusted, unit=records.unit)
     if checkpoints:
         _check_resumable(problem, params, records.record)
     run = open_run(
@@ -113,7 +118,7 @@ def solve(
         )
         run = dataclasses.replace(run, keys=begun[0])
     keys, carry = begun
-    watch = Diagnostics(problem, records.data, method) if diagnostics else None
+    watch = Diagnostics(problem, dense(records.data), method) if diagnostics else None
     with (
         processes.watched("Start the run again" + (" with resume=True (--resume)." if checkpoints else ".")),
         Progress(type(method).__name__, method.steps, shown=progress and processes.is_first()) as bar,

@@ -38,6 +38,7 @@ from gossamer.oracle.clipping.factors import withheld
 from gossamer.oracle.correlation import mixed, scale
 from gossamer.oracle.integer_noise import integers
 from gossamer.oracle.lattice import Lattice
+from gossamer.oracle.people import People
 from gossamer.oracle.sampling import Sample, Sampler
 from gossamer.oracle.shards import Shards
 from gossamer.oracle.stored import Store
@@ -195,7 +196,8 @@ class Oracle:
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
         """Return Σ clip(h(z_i)) over a sample, on all shards, in lattice points (or, without a lattice, as it is)."""
         door = self.door
-        locality.check(h, self.record(), door.n)
+        people = self._secrets.data if isinstance(self._secrets.data, People) else None
+        locality.check(h, self.record(), door.n if people is None else (door.n, people.length))
 
         def total(batch: PyTree, mask: jax.Array) -> PyTree:
             return clip_and_sum(
@@ -209,14 +211,17 @@ class Oracle:
                 lattice=door.lattice,
             )
 
-        if door.store is not None and sample.rows is None:
-            return door.shards.add_up(door.store.add_up(total, sample.mask))
+        table = people or door.store
+        if table is not None and sample.rows is None:
+            return door.shards.add_up(table.add_up(total, sample.mask))
         return door.shards.add_up(total(self._batch(sample), sample.mask))
 
     def record(self) -> PyTree:
         """Return the shape of one record."""
         if self.door.store is not None:
             return self.door.store.record()
+        if isinstance(self._secrets.data, People):
+            return self._secrets.data.record()
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self._secrets.data)
 
     def _batch(self, sample: Sample) -> PyTree:
@@ -226,6 +231,8 @@ class Oracle:
             return data
         if store is not None:
             return store.sample(rows, rows if sample.coming is None else sample.coming)
+        if isinstance(data, People):
+            return data.take(rows)
         return jax.tree.map(lambda leaf: leaf[rows], data)
 
     def noise(self, key: jax.Array, like: PyTree, multiplier: jax.Array, weights: tuple[float, ...]) -> PyTree:

@@ -9,8 +9,10 @@ from jax.sharding import Mesh
 
 from gossamer.base import processes
 from gossamer.base.trees import PyTree
+from gossamer.oracle.people import People
 from gossamer.oracle.shards import Shards, local_rows, spread
 from gossamer.oracle.stored import Store, chunks_of, is_stored
+from gossamer.privacy.facts import Unit
 
 
 class Records(NamedTuple):
@@ -24,6 +26,7 @@ class Records(NamedTuple):
     """The shape of one record."""
     shards: Shards
     store: Store | None = None
+    unit: Unit = Unit("row")
 
 
 def place(data: PyTree, mesh: Mesh | None = None) -> Records:
@@ -31,6 +34,8 @@ def place(data: PyTree, mesh: Mesh | None = None) -> Records:
 
     Arrays that are mapped from files (`numpy.memmap`) stay on disk. The checks are those of `check_records`.
     """
+    if isinstance(data, People):
+        return _place_people(data, mesh)
     stored = is_stored(data)
     checked, here = processes.all_agree(lambda: _check_stored(data) if stored else check_records(data))
     n = sum(processes.of_all(here))
@@ -41,6 +46,15 @@ def place(data: PyTree, mesh: Mesh | None = None) -> Records:
         return Records((), n, store.record(), shards, store)
     record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), checked)
     return Records(checked if mesh is None else spread(checked, n, mesh), n, record, shards)
+
+
+def _place_people(people: People, mesh: Mesh | None) -> Records:
+    """Put a table of persons where it is used; with one row for each it is a table like any other."""
+    if people.cap == 1:
+        return place(people.rows, mesh)._replace(unit=people.unit)
+    rows, _ = check_records(people.rows)
+    placed = people.holding(rows, jnp.asarray(people.first), jnp.asarray(people.counts))
+    return Records(placed, people.n, placed.record(), Shards(people.n), unit=people.unit)
 
 
 def check_records(data: PyTree) -> tuple[PyTree, int]:

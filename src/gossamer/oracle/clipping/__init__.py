@@ -18,6 +18,7 @@ from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import ghost, linear, per_record
 from gossamer.oracle.clipping.factors import Clip, as_blocks, fits, withheld
 from gossamer.oracle.lattice import Lattice, zeros_like
+from gossamer.oracle.people import Person
 from gossamer.oracle.queries import Difference, Gradient, Joint, Loss
 
 Backend = Literal["auto", "linear", "ghost", "vmap"]
@@ -80,7 +81,8 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
                 "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
                 "like) and one threshold. Use backend = 'auto'."
             )
-        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), _LINEAR_ROWS)  # type: ignore[arg-type]
+        rows = _affordable_rows(h, batch) if isinstance(batch, Person) else _LINEAR_ROWS
+        return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), rows)  # type: ignore[arg-type]
     if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
         return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, how), how.microbatch or _GHOST_ROWS)
     if backend in ("ghost", "vmap"):
