@@ -15,6 +15,7 @@ from gossamer.engine.solving import solve
 from gossamer.geometry import Simplex
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
+from gossamer.oracle.people import People, count
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import Certificate
 
@@ -29,21 +30,24 @@ def group_shares(
     to the nearest ones that add up to 1, each at least about that of one record.
 
     Args:
-      members: the group 0, …, groups − 1 of each record.
+      members: the group 0, …, groups − 1 of each record; or, by `gs.by_person`, of each row of the persons: the answer
+        is then the mean of what share of its own rows each person has in a group.
       groups: k, their public number.
       budget: what this query may spend.
       seed: None takes entropy from the operating system. A number is for tests.
     """
-    members = np.asarray(members)
-    if members.ndim != 1 or not np.isin(members, range(groups)).all():
+    members = members if isinstance(members, People) else np.asarray(members)
+    codes = np.asarray(members.rows) if isinstance(members, People) else members
+    if isinstance(members, People) and members.weights != "mean":
+        raise ValueError("the shares of persons are means of their own shares: use gs.by_person(..., weights='mean').")
+    if codes.ndim != 1 or not np.isin(codes, range(groups)).all():
         raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
+    records = jax.tree.map(lambda leaf: leaf.astype(np.int32), members)
     # One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can
     # be, and so is the noise; what of it points along (1, …, 1) is taken out again, since shares add up to 1.
     once = GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
-    answer = solve(
-        ERM(_centred), members.astype(np.int32), once, budget, init=jnp.zeros(groups), seed=seed, progress=False
-    )
-    least = 1 / (len(members) + groups)
+    answer = solve(ERM(_centred), records, once, budget, init=jnp.zeros(groups), seed=seed, progress=False)
+    least = 1 / (count(records) + groups)
     shares = least + Simplex(1 - groups * least).project(1 / groups - least + answer.params)
     return tuple(np.asarray(shares, np.float64).tolist()), answer.certificate
 
@@ -55,12 +59,12 @@ def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tupl
     one record away from 0 and 1.
 
     Args:
-      labels: an array of 0 and 1, one for each record.
+      labels: an array of 0 and 1, one for each record; or by `gs.by_person`.
       budget: what this query may spend.
       seed: None takes entropy from the operating system. A number is for tests.
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or not np.isin(labels, (0, 1)).all():
+    codes = np.asarray(labels.rows if isinstance(labels, People) else labels)
+    if codes.ndim != 1 or not np.isin(codes, (0, 1)).all():
         raise ValueError("labels must be a list of 0 and 1, one for each record.")
     (_, positives), certificate = group_shares(labels, 2, budget, seed)
     return positives, certificate

@@ -28,7 +28,8 @@ class PrivateLinearModel(PrivateEstimator):
         rows: np.ndarray,
         targets: np.ndarray,
         outputs: tuple[int, ...],
-        default: Callable[[Budget], Method],
+        default: Callable[[Budget, int], Method],
+        person: Any = None,
     ) -> Task:
         """Return the task of weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
         if isinstance(self.method, methods.AccMD):
@@ -40,7 +41,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self.fit_intercept:
             init["intercept"] = jnp.zeros(outputs)
         regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
-        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, default)
+        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, default, person)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the loss that is minimised."""

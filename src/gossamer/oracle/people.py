@@ -109,6 +109,10 @@ class People:
         """Return the same persons with something else of every row, such as one of its columns."""
         return self.holding(change(self.rows), self.first, self.counts)
 
+    def among(self, persons: np.ndarray) -> "People":
+        """Return some of the persons; the others' rows are left where they are."""
+        return self.holding(self.rows, self.first[persons], self.counts[persons])
+
     def holding(self, rows: PyTree, first: Any, counts: Any) -> "People":
         """Return a table with the same meaning and other arrays."""
         return People(rows, first, counts, self.weights, self.unit, self.length)
@@ -122,22 +126,49 @@ class People:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.asarray(leaf[:0]).dtype), self.rows)
 
     def record(self) -> PyTree:
-        """Return the shape of one record."""
-        rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.cap, *leaf.shape[1:]), leaf.dtype), self.rows)
+        """Return the shape of one record; who has one row at most is that row."""
+        if self.cap == 1:
+            return self.row()
+        rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.cap, *leaf.shape), leaf.dtype), self.row())
         return Person(rows, jax.ShapeDtypeStruct((self.cap,), jnp.bool_))  # type: ignore[arg-type]
 
-    def take(self, persons: Any) -> Person:
-        """Gather some persons."""
-        numpy = np if isinstance(self.first, np.ndarray) else jnp
-        first, counts = self.first[persons][:, None], self.counts[persons][:, None]
-        place = numpy.arange(self.cap, dtype=np.int32)[None, :]
-        present = place < counts
-        places = numpy.where(present, first + place, first)
+    def take(self, persons: Any) -> PyTree:
+        """Gather some persons as records, one along the leading axis of each array."""
+        if self.cap == 1:
+            return jax.tree.map(lambda leaf: leaf[self.first[persons]], self.rows)
+        places, present = self._places(persons)
         return Person(jax.tree.map(lambda leaf: leaf[places], self.rows), present)
 
     def gathered(self) -> PyTree:
         """Gather everybody: an ordinary table with one record per person, of n·cap rows in memory."""
-        return self.rows if self.cap == 1 else self.take(slice(None))
+        return self.take(slice(None))
+
+    def person(self, number: int) -> PyTree:
+        """Return one person as a record."""
+        return jax.tree.map(lambda leaf: leaf[0], self.take(np.array([number])))
+
+    def with_room(self) -> "People":
+        """Return the same table on a device, with room for as many rows of each person as count at most."""
+        places = self._places(slice(None))[0].reshape(-1)
+        first = self.cap * jnp.arange(self.n, dtype=jnp.int32)
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), self.rows)
+        return self.holding(rows, first, jnp.asarray(self.counts))
+
+    def replaced(self, number: int, rows: PyTree) -> "People":
+        """Return a table with room in which a person has these rows in place of its own; as many count as may."""
+        kept = jax.tree.map(lambda leaf: np.asarray(leaf)[: self.cap], rows)
+        held = len(jax.tree.leaves(kept)[0])
+        places = self.cap * number + np.arange(held)
+        changed = jax.tree.map(lambda leaf, new: leaf.at[places].set(jnp.asarray(new, leaf.dtype)), self.rows, kept)
+        return self.holding(changed, self.first, self.counts.at[number].set(held))
+
+    def _places(self, persons: Any) -> tuple[Any, Any]:
+        """Return where the rows of some persons are, (·, cap), and which of them there are."""
+        numpy = np if isinstance(self.first, np.ndarray) else jnp
+        first, counts = self.first[persons][:, None], self.counts[persons][:, None]
+        place = numpy.arange(self.cap, dtype=np.int32)[None, :]
+        present = place < counts
+        return numpy.where(present, first + place, first), present
 
     def add_up(self, total: Callable[[Person, jax.Array], PyTree], mask: jax.Array) -> PyTree:
         """Return the sum of `total(persons, mask)` over everybody, gathered part by part, in compiled code."""

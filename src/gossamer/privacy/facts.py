@@ -46,6 +46,16 @@ class Unit:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def scope(self) -> str:
+        """Whom it protects, in a word that another unit does not have: how many rows count does not matter for that."""
+        return scope(self.column, self.ids)
+
+
+def scope(column: str | None, ids: IdRule | None) -> str:
+    """Return whom a unit of privacy protects: a row, or whoever has an id, by the column and by how ids are read."""
+    return "row" if ids is None else f"person, {ids} ids{'' if column is None else f' of column {column!r}'}"
+
 
 @dataclass(frozen=True)
 class Bought:

@@ -119,7 +119,7 @@ def _unit(unit: Unit) -> tuple[str, ...]:
     where = "" if unit.column is None else f" in column {unit.column!r}"
     most = "one row, the first" if unit.rows == 1 else f"{unit.rows} rows, the first"
     return (
-        f"Each record is one person: all rows with the same id{where}. Of a person at most {most} in the table's order, "
+        f"Each record is one person: all rows with the same id{where}. Of a person, at most {most} in the table, "
         "count.",
         f"Ids are compared without spaces, case and the form of a number; {_IDS[unit.ids]} Whoever has two ids is "
         "protected as two persons.",

@@ -23,6 +23,12 @@ _NOBODY = {"none", "<na>", "nat"}
 """What libraries write for a missing value, besides what stands for one in a table."""
 
 
+class Ids(list[Any]):
+    """Ids with the name of the column that they are from, as a pandas Series has it."""
+
+    name: str
+
+
 class Persons(NamedTuple):
     """Which person each row is of, and how many persons there are."""
 
