@@ -56,7 +56,6 @@ def main() -> None:
             shown = [f"{1e3 * clock[name]:.2f}, {1e3 * cpu[name]:.2f}" for name in tables]
             ratios = [f"{each['persons'] / each['rows']:.2f}" for each in (clock, cpu)]
             printed.add_row(model, kind, *shown, *ratios)
-            print(model, kind, *shown, *ratios, flush=True)
     Console(width=110).print(printed)
 
 

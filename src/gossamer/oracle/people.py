@@ -77,9 +77,19 @@ class PersonLoss:
 class People:
     """A table of persons, made by `gs.by_person`. It takes the place of `data` in `gs.solve`."""
 
-    def __init__(self, rows: PyTree, first: Any, counts: Any, weights: Weights, unit: Unit, length: int):
-        """Take rows sorted by persons, where each person's begin, how many there are, and the length of the table."""
-        self.rows, self.first, self.counts = rows, first, counts
+    def __init__(self, rows: PyTree, first: Any, counts: Any, order: Any, weights: Weights, unit: Unit, length: int):
+        """Take rows, where each person's begin and how many there are; those that are on disk in an order of their own.
+
+        Args:
+          rows: sorted by persons; or, with an `order`, as they are in their files.
+          first: where each person's rows begin, there or in the order.
+          counts: how many each person has.
+          order: where each row is, sorted by persons; None: rows are sorted.
+          weights: of a person's rows.
+          unit: what a person is.
+          length: that of the whole table.
+        """
+        self.rows, self.first, self.counts, self.order = rows, first, counts, order
         self.weights, self.unit, self.length = weights, unit, length
 
     @property
@@ -98,7 +108,7 @@ class People:
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return arrays, and what is static."""
-        return (self.rows, self.first, self.counts), (self.weights, self.unit, self.length)
+        return (self.rows, self.first, self.counts, self.order), (self.weights, self.unit, self.length)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "People":
@@ -107,15 +117,15 @@ class People:
 
     def of_rows(self, change: Callable[[PyTree], PyTree]) -> "People":
         """Return the same persons with something else of every row, such as one of its columns."""
-        return self.holding(change(self.rows), self.first, self.counts)
+        return self.holding(change(self.rows), self.first, self.counts, self.order)
 
     def among(self, persons: np.ndarray) -> "People":
         """Return some of the persons; the others' rows are left where they are."""
-        return self.holding(self.rows, self.first[persons], self.counts[persons])
+        return self.holding(self.rows, self.first[persons], self.counts[persons], self.order)
 
-    def holding(self, rows: PyTree, first: Any, counts: Any) -> "People":
+    def holding(self, rows: PyTree, first: Any, counts: Any, order: Any = None) -> "People":
         """Return a table with the same meaning and other arrays."""
-        return People(rows, first, counts, self.weights, self.unit, self.length)
+        return People(rows, first, counts, order, self.weights, self.unit, self.length)
 
     def lifted(self, loss: Callable[..., Any]) -> Callable[..., Any]:
         """Return the loss of a person for a loss of one row; who has one row at most is that row."""
@@ -134,9 +144,9 @@ class People:
 
     def take(self, persons: Any) -> PyTree:
         """Gather some persons as records, one along the leading axis of each array."""
+        places, present = self.places(persons)
         if self.cap == 1:
-            return jax.tree.map(lambda leaf: leaf[self.first[persons]], self.rows)
-        places, present = self._places(persons)
+            return jax.tree.map(lambda leaf: leaf[places[:, 0]], self.rows)
         return Person(jax.tree.map(lambda leaf: leaf[places], self.rows), present)
 
     def gathered(self) -> PyTree:
@@ -149,7 +159,7 @@ class People:
 
     def with_room(self) -> "People":
         """Return the same table on a device, with room for as many rows of each person as count at most."""
-        places = self._places(slice(None))[0].reshape(-1)
+        places = self.places(slice(None))[0].reshape(-1)
         first = self.cap * jnp.arange(self.n, dtype=jnp.int32)
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), self.rows)
         return self.holding(rows, first, jnp.asarray(self.counts))
@@ -162,13 +172,14 @@ class People:
         changed = jax.tree.map(lambda leaf, new: leaf.at[places].set(jnp.asarray(new, leaf.dtype)), self.rows, kept)
         return self.holding(changed, self.first, self.counts.at[number].set(held))
 
-    def _places(self, persons: Any) -> tuple[Any, Any]:
+    def places(self, persons: Any) -> tuple[Any, Any]:
         """Return where the rows of some persons are, (·, cap), and which of them there are."""
         numpy = np if isinstance(self.first, np.ndarray) else jnp
         first, counts = self.first[persons][:, None], self.counts[persons][:, None]
         place = numpy.arange(self.cap, dtype=np.int32)[None, :]
         present = place < counts
-        return numpy.where(present, first + place, first), present
+        places = numpy.where(present, first + place, first)
+        return places if self.order is None else self.order[places], present
 
     def add_up(self, total: Callable[[Person, jax.Array], PyTree], mask: jax.Array) -> PyTree:
         """Return the sum of `total(persons, mask)` over everybody, gathered part by part, in compiled code."""
@@ -250,7 +261,10 @@ def by_person(
         ids="normalised" if missing == "refuse" else "normalised, missing ones apart",
         rows=rows,
     )
-    return People(jax.tree.map(lambda leaf: leaf[order], data), first, counts, weights, unit, len(codes))
+    people = People(data, first, counts, order, weights, unit, len(codes))
+    if any(isinstance(leaf, np.memmap) for leaf in leaves):
+        return people  # they stay on disk
+    return people.holding(jax.tree.map(lambda leaf: leaf[order], data), first, counts)
 
 
 def dense(data: PyTree) -> PyTree:

@@ -10,8 +10,8 @@ from jax.sharding import Mesh
 from gossamer.base import processes
 from gossamer.base.trees import PyTree
 from gossamer.oracle.people import People
-from gossamer.oracle.shards import Shards, local_rows, spread
-from gossamer.oracle.stored import Store, chunks_of, is_stored
+from gossamer.oracle.shards import Shards, local_rows, spread, spread_parts
+from gossamer.oracle.stored import Store, StoredPeople, chunks_of, is_stored
 from gossamer.privacy.facts import Unit
 
 
@@ -50,11 +50,20 @@ def place(data: PyTree, mesh: Mesh | None = None) -> Records:
 
 def _place_people(people: People, mesh: Mesh | None) -> Records:
     """Put a table of persons where it is used; with one row for each it is a table like any other."""
-    if people.cap == 1:
-        return place(people.rows, mesh)._replace(unit=people.unit)
-    rows, _ = check_records(people.rows)
+    stored = is_stored(people.rows)
+    if people.cap == 1 and not stored:
+        return place(people.gathered(), mesh)._replace(unit=people.unit)
+    rows, _ = processes.all_agree(lambda: _check_stored(people.rows) if stored else check_records(people.rows))
+    n = sum(processes.of_all(people.n))
+    shards = Shards.over(mesh, n)
+    begin = processes.all_agree(lambda: _check_share(people.n, n, mesh))
+    if stored:
+        store = StoredPeople(people, shards, begin)
+        return Records((), n, store.record(), shards, store, people.unit)
     placed = people.holding(rows, jnp.asarray(people.first), jnp.asarray(people.counts))
-    return Records(placed, people.n, placed.record(), Shards(people.n), unit=people.unit)
+    if mesh is not None:
+        placed = people.holding(*spread_parts(people.rows, people.first, people.counts, n=n, mesh=mesh))
+    return Records(placed, n, people.record(), shards, unit=people.unit)
 
 
 def check_records(data: PyTree) -> tuple[PyTree, int]:

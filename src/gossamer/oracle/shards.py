@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from gossamer.base import processes
 from gossamer.base.trees import PyTree
 
 
@@ -92,6 +93,32 @@ def spread(rows: PyTree, n: int, mesh: Mesh) -> PyTree:
         return jax.make_array_from_callback(shape, over_rows(mesh), shard)
 
     return jax.tree.map(place, rows)
+
+
+def spread_parts(
+    rows: PyTree, first: np.ndarray, counts: np.ndarray, *, n: int, mesh: Mesh
+) -> tuple[PyTree, jax.Array, jax.Array]:
+    """Spread records that are parts of longer arrays: n of them in all, this process's with `counts` rows from `first`.
+
+    Rows are consecutive, record by record. Returns rows, first and counts over the mesh; on every shard `first` counts
+    from the shard's own first row, and all shards are padded to the longest.
+    """
+    shards, begin = Shards.over(mesh, n), local_rows(n, mesh).start
+    mine = [k for k, device in enumerate(mesh.devices.flat) if device.process_index == jax.process_index()]
+    ends = np.append(first, first[-1] + counts[-1])
+    cuts = {k: (ends[shards.first(k) - begin], ends[shards.first(k) - begin + shards.size(k)]) for k in mine}
+    longest = max(processes.of_all(int(max(stop - start for start, stop in cuts.values()))))
+    starts = np.repeat([cuts[k][0] for k in mine], [shards.size(k) for k in mine])
+
+    def place(leaf: np.ndarray) -> jax.Array:
+        def shard(index: Any) -> np.ndarray:
+            part = np.asarray(leaf[slice(*cuts[(index[0].start or 0) // longest])])
+            return np.pad(part, [(0, longest - len(part)), *[(0, 0)] * (part.ndim - 1)])
+
+        return jax.make_array_from_callback((shards.count * longest, *leaf.shape[1:]), over_rows(mesh), shard)
+
+    own = (first - starts).astype(first.dtype)
+    return jax.tree.map(place, rows), *spread((own, counts), n, mesh)
 
 
 def over_rows(mesh: Mesh) -> NamedSharding:

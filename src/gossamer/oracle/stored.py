@@ -20,6 +20,7 @@ import numpy as np
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle.lattice import BLOCK, zeros_like
+from gossamer.oracle.people import People
 from gossamer.oracle.shards import Shards
 
 CHUNK_BYTES = 4 << 20
@@ -112,6 +113,28 @@ class Store:
         else:
             read = [_filled(source.part(which, which + self.chunk), self.chunk) for source in self._sources]
         return [part.astype(shape.dtype, copy=False) for part, shape in zip(read, self._shapes, strict=True)]
+
+
+class StoredPeople(Store):
+    """Persons whose rows are on disk: a record is what `People` gathers, row by row."""
+
+    def __init__(self, people: People, shards: Shards, begin: int = 0):
+        """Take the persons of one process, of which the first is person `begin` of the whole table."""
+        super().__init__(people.rows, shards, begin)
+        self._people, self._dtypes = people, [shape.dtype for shape in self._shapes]
+        self._shapes, self._structure = jax.tree.flatten(people.record())
+        self.chunk = min(shards.rows, BLOCK * max(1, self.chunk // (BLOCK * people.cap)))
+
+    def _read(self, which: Any) -> list[np.ndarray]:
+        """Read persons by their places, or the chunk that begins at a place."""
+        persons = which if isinstance(which, np.ndarray) else which + np.arange(self.chunk)
+        places, present = self._people.places(np.minimum(persons, self._people.n - 1))
+        read = [
+            source.rows(places.reshape(-1)).astype(t) for source, t in zip(self._sources, self._dtypes, strict=True)
+        ]
+        if self._people.cap == 1:
+            return read
+        return [*(part.reshape(*places.shape, *part.shape[1:]) for part in read), present]
 
 
 class _InMemory:
