@@ -11,6 +11,7 @@ from gossamer.oracle import Oracle
 from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.people import Person
 from gossamer.oracle.queries import Gradient
+from gossamer.oracle.sampling import Sampler
 from gossamer.privacy.sampling import Poisson
 
 CAP = 10
@@ -62,9 +63,16 @@ class RowsSampledOracle(Oracle):
     """
 
     def sample(self, query, index, key):
-        rate = 1 - (1 - query.sampling.rate) ** CAP
-        wider = gs.Query(query.name, query.count, Poisson(rate))
-        return super().sample(wider, index, key)
+        return Poisson(1 - (1 - query.sampling.rate) ** CAP).draw(
+            Sampler(
+                shards=self.door.shards,
+                order=self._secrets.order,
+                present=self._secrets.present,
+                key=key,
+                capacity=self.door.n,
+                first=jnp.int32(0),
+            )
+        )
 
 
 class RowNormaliserOracle(Oracle):
