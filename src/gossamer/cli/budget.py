@@ -20,10 +20,14 @@ def init(
     data: Annotated[Path, typer.Option(help="The table. Its contents count, not its name.")],
     file: Annotated[Path | None, typer.Option(help="Where to make the budget file; TABLE.budget if not given.")] = None,
     neighbors: shared.Neighbors = shared.NeighborsName.REPLACE_ONE,
+    person: Annotated[
+        str | None, typer.Option(help="The column of ids, if every run is to protect persons, and not rows.")
+    ] = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Make the budget file of a table, for `gossamer fit --budget`; it is as secret as the table."""
-    made = BudgetFile.create(file or data.with_name(f"{data.name}.budget"), epsilon, delta, neighbors.value, data)
+    path = file or data.with_name(f"{data.name}.budget")
+    made = BudgetFile.create(path, epsilon, delta, neighbors.value, data, person)
     _say(made, as_json)
 
 
@@ -49,6 +53,7 @@ def _say(file: BudgetFile, as_json: bool) -> None:
     content: dict[str, Any] = {
         "file": str(file.path),
         "neighbors": grant.neighbors,
+        "unit": grant.unit,
         "created": grant.time,
         "granted": _numbers(grant.amount),
         "left": _numbers(left),
@@ -57,7 +62,7 @@ def _say(file: BudgetFile, as_json: bool) -> None:
         ],
     }
     lines = [
-        f"{file.path}: neighbors = {grant.neighbors}, created {grant.time}",
+        f"{file.path}: neighbors = {grant.neighbors}, for each {grant.unit}, created {grant.time}",
         f"granted  {grant.amount}",
         *(f"taken    {entry.amount}   {entry.time}  {entry.what!r}" for entry in entries),
         f"left     {left}",

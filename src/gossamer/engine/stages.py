@@ -25,6 +25,7 @@ from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import certify
+from gossamer.privacy.facts import Unit
 from gossamer.privacy.planning import Plan, plan
 from gossamer.privacy.schedule import Schedule
 from gossamer.privacy.stages import TRAINING, Part, Stages
@@ -94,10 +95,14 @@ def solve_stages(
     answers: dict[str, PyTree] = {}
     posed: dict[str, Posed] = {}
     trusted: tuple[str, ...] = ()
+    units: set[Unit] = set()
     for place, stage in enumerate(stages):
         posed[stage.name] = now = stage.pose(dict(answers))
         check_match(now.problem, now.method, budget)
         ready = make_ready(now.problem, now.data, now.method, now.init, mesh)
+        units.add(ready.records.unit)
+        if len(units) > 1:
+            raise ValueError(f"stage {stage.name!r} has another unit of privacy than those before it: {units}.")
         part = dataclasses.replace(costs.part(planned, stage.name), method=ready.method)
         _check_planned(stage, ready.method, n)
         result = run_ready(
@@ -122,6 +127,7 @@ def solve_stages(
         diagnostics=False,
         trusted=trusted,
         purchases=costs.purchases(n),
+        unit=training.records.unit,
     )
     return Outcome(dataclasses.replace(trained, certificate=certificate), answers)
 

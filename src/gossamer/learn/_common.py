@@ -7,11 +7,12 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from gossamer import geometry
 from gossamer.base.exceptions import PrivacyLeakWarning
@@ -23,6 +24,7 @@ from gossamer.engine.solving import check_match
 from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
+from gossamer.oracle.people import People, by_person, count
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.stages import TRAINING
 
@@ -35,7 +37,7 @@ class Task(NamedTuple):
     """
 
     problem: Problem
-    data: tuple[np.ndarray, ...]
+    data: tuple[np.ndarray, ...] | People
     init: PyTree
     method: Method
     bought: tuple[Stage, ...] = ()
@@ -63,6 +65,7 @@ class PrivateEstimator(BaseEstimator):
     epsilon: float
     delta: float | None
     method: Method | Callable[[Method], Method] | None
+    rows_per_person: int
     neighbors: Any
     random_state: Any
     progress: bool
@@ -76,8 +79,11 @@ class PrivateEstimator(BaseEstimator):
         """Return what `pose` would make of n records with so many columns, but without records: for a plan."""
         return self._pose(nobody(n, columns), nobody(n), classes)
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
-        """Return the task of rows of norm at most 1 and encoded targets, of so many classes if they are classes."""
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
+        """Return the task of rows of norm at most 1 and encoded targets, of so many classes if they are classes.
+
+        `person` says whose row each is, if persons are to be protected and not rows.
+        """
         raise NotImplementedError
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
@@ -86,7 +92,8 @@ class PrivateEstimator(BaseEstimator):
 
     def rehearse(self, task: Task) -> None:
         """Refuse what does not go together, or what no noise can pay for, before anything is spent."""
-        n, whole = len(task.data[0]), self.budget(len(task.data[0]))
+        n = count(task.data)
+        whole = self.budget(n)
         check_match(task.problem, task.method, whole)
         plan_stages(task.stages(), n, whole)
 
@@ -96,7 +103,7 @@ class PrivateEstimator(BaseEstimator):
         `leaks` go on the certificate.
         """
         self.rehearse(task)
-        n = len(task.data[0])
+        n = count(task.data)
         result, _ = solve_stages(
             task.stages(),
             n,
@@ -113,13 +120,30 @@ class PrivateEstimator(BaseEstimator):
     def _keep(self, params: PyTree) -> None:
         raise NotImplementedError
 
+    def _records(self, arrays: Any, person: Any = None) -> Any:
+        """Return arrays with one row per row of the table as records: as they are, or by persons."""
+        if person is None:
+            return arrays
+        check_consistent_length(jax.tree.leaves(arrays)[0], person)
+        return by_person(arrays, person, self.rows_per_person)
+
     def _task(
-        self, problem: Problem, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
+        self,
+        problem: Problem,
+        arrays: tuple[np.ndarray, ...],
+        init: PyTree,
+        default: Callable[[Budget, int], Method],
+        person: Any = None,
     ) -> Task:
-        """Return a task with the method that was given, or else the default one, or what a function makes of that."""
+        """Return a task with the method that was given, or else the default one, or what a function makes of that.
+
+        The default is made of the budget and of the number of records: that of rows is not public where persons are
+        protected.
+        """
+        data = self._records(arrays, person)
         method: Any = self.method
         if method is None or (callable(method) and not isinstance(method, type)):
-            suitable = default(self.budget(len(data[0])))
+            suitable = default(self.budget(count(data)), count(data))
             method = suitable if method is None else method(suitable)
         return Task(problem, data, init, method)
 

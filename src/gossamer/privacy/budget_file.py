@@ -34,20 +34,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gossamer.privacy.budget import Budget, Neighbors
+from gossamer.privacy.facts import scope
 
 if TYPE_CHECKING:
     from gossamer.tables.table import Table
 
 _APPLICATION = 0x676F7373
 """SQLite's mark of what kind of file it is: "goss"."""
-_FORMAT = 1
+_FORMAT = 2
+"""1 had no unit: every grant was for rows."""
 _PATIENCE = 30.0
 """Seconds to wait for another process that has the file locked."""
 # Sums of float64 numbers in decimal need less than 700 digits; a sum that needed more would be an error, not rounded.
 _EXACT = decimal.Context(prec=1000, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow])
 _TABLES = """
 CREATE TABLE budget (epsilon TEXT NOT NULL, delta TEXT NOT NULL, neighbors TEXT NOT NULL, data TEXT NOT NULL,
-                     time TEXT NOT NULL);
+                     time TEXT NOT NULL, unit TEXT NOT NULL);
 CREATE TABLE reservation (id INTEGER PRIMARY KEY AUTOINCREMENT, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
                           what TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TRIGGER kept BEFORE DELETE ON reservation BEGIN SELECT RAISE(ABORT, 'nothing is given back'); END;
@@ -82,6 +84,8 @@ class Grant:
     data: str
     """The fingerprint of the table."""
     time: str
+    unit: str
+    """Whom it is about (`gossamer.privacy.facts.scope`): a row, or a person by the ids of a column."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,13 @@ class BudgetFile:
 
     @classmethod
     def create(
-        cls, path: Path | str, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table"
+        cls,
+        path: Path | str,
+        epsilon: float,
+        delta: float,
+        neighbors: Neighbors,
+        data: "Path | str | Table",
+        person: str | None = None,
     ) -> "BudgetFile":
         """Make the budget file of a table; a file that exists is left alone.
 
@@ -128,6 +138,8 @@ class BudgetFile:
           delta: δ that all runs together may cost.
           neighbors: which tables count as neighbours, for every run.
           data: the table's file, or the table as `read_table` read it.
+          person: the column of ids, if all runs are to protect persons; None: rows. How many rows of a person count may
+            differ between runs.
         """
         amount, path = _amount(epsilon, delta, neighbors), Path(path)
         data = fingerprint(data)
@@ -143,15 +155,22 @@ class BudgetFile:
                 connection.executescript(
                     f"BEGIN; PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT}; {_TABLES}"
                 )
-                row = (str(amount.epsilon), str(amount.delta), neighbors, data, _now())
-                connection.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?)", row)
+                unit = _unit(person)
+                row = (str(amount.epsilon), str(amount.delta), neighbors, data, _now(), unit)
+                connection.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?)", row)
         except BaseException:
             path.unlink()
             raise
         return cls(path)
 
     def reserve(
-        self, epsilon: float, delta: float, neighbors: Neighbors, data: "Path | str | Table", what: str = ""
+        self,
+        epsilon: float,
+        delta: float,
+        neighbors: Neighbors,
+        data: "Path | str | Table",
+        what: str = "",
+        person: str | None = None,
     ) -> Reservation:
         """Take from what is left, before a record is touched; it never comes back. Refuse what would overdraw.
 
@@ -161,13 +180,14 @@ class BudgetFile:
           neighbors: which tables count as neighbours in the run's guarantee.
           data: the table's file, or the table as `read_table` read it; the file's bytes count, not its name.
           what: what it is for, in the words of whoever asks.
+          person: the column of ids, if the run protects persons; None: rows.
         """
         amount = _amount(epsilon, delta, neighbors)
         data = fingerprint(data)
         # IMMEDIATE: whoever else reads what is left with a view to taking it waits until this transaction has ended.
         with self._transaction("BEGIN IMMEDIATE") as connection:
             grant, taken = self._read(connection)
-            self._check_grant(grant, neighbors, data)
+            self._check_grant(grant, neighbors, data, _unit(person))
             left = _left(grant, taken)
             if amount.epsilon > left.epsilon or amount.delta > left.delta:
                 raise OverdrawnError(
@@ -214,21 +234,27 @@ class BudgetFile:
         if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
             raise BudgetFileError(f"{self.path} is no budget file. Make one by `gossamer budget init`.")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != _FORMAT:
+        if version not in (1, _FORMAT):
             raise BudgetFileError(
                 f"{self.path} has format {version}, and this version of Gossamer knows {_FORMAT}. Use a newer Gossamer."
             )
         if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("its pages do not fit together")
-        grants = connection.execute("SELECT epsilon, delta, neighbors, data, time FROM budget").fetchall()
+        unit = "unit" if version == _FORMAT else "'row'"
+        grants = connection.execute(f"SELECT epsilon, delta, neighbors, data, time, {unit} FROM budget").fetchall()
         if len(grants) != 1:
             raise sqlite3.DatabaseError(f"it has {len(grants)} grants instead of one")
-        ((epsilon, delta, neighbors, data, time),) = grants
+        ((epsilon, delta, *facts),) = grants
         rows = connection.execute("SELECT id, epsilon, delta, what, time FROM reservation ORDER BY id").fetchall()
         taken = [Reservation(number, _stored(*amount), what, when) for number, *amount, what, when in rows]
-        return Grant(_stored(epsilon, delta), neighbors, data, time), taken
+        return Grant(_stored(epsilon, delta), *facts), taken
 
-    def _check_grant(self, grant: Grant, neighbors: Neighbors, data: str) -> None:
+    def _check_grant(self, grant: Grant, neighbors: Neighbors, data: str, unit: str) -> None:
+        if unit != grant.unit:
+            raise BudgetFileError(
+                f"the run is about each {unit}, but {self.path} is a budget for each {grant.unit}, and the two do not "
+                "add up. Train by the unit of the budget (--person COLUMN, or none)."
+            )
         if neighbors != grant.neighbors:
             raise BudgetFileError(
                 f"neighbors = {neighbors!r}, but {self.path} is a budget for neighbors = {grant.neighbors!r}, and the "
@@ -252,6 +278,10 @@ def fingerprint(data: "Path | str | Table") -> str:
         return data.sha256
     with open(data, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unit(person: str | None) -> str:
+    return scope(person, None if person is None else "normalised")
 
 
 def _amount(epsilon: float, delta: float, neighbors: Neighbors) -> Amount:

@@ -21,6 +21,7 @@ from gossamer.base.exceptions import DivergedError, OverspentError, PrivacyLeakW
 from gossamer.base.leak import Leak
 from gossamer.base.messages import first_few
 from gossamer.runs.recipe import Recipe
+from gossamer.tables.ids import persons_of
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
 
@@ -40,19 +41,24 @@ _WEAK_DELTA = 1e-2
 """A promise that may fail once in a hundred times is worth a warning to those who did not ask for it."""
 
 
-def promise(table: Table, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
-    """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak."""
+def promise(table: Table, schema: Schema, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
+    """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak.
+
+    n is the number of persons, if they are protected.
+    """
     from gossamer.privacy.budget import Budget
 
-    if table.n < FEWEST_ROWS:
+    ids = schema.person_of(table)
+    n, what = (table.n, "row") if ids is None else (persons_of(ids).number, "person")
+    if n < FEWEST_ROWS:
         raise ValueError(
-            f"{table.source} has {table.n} row{'s' * (table.n > 1)}, and at least {FEWEST_ROWS} are needed. The noise "
+            f"{table.source} has {n} {what}{'s' * (n > 1)}, and at least {FEWEST_ROWS} are needed. The noise "
             "that hides one of so few people leaves nothing to learn."
         )
-    budget = Budget(epsilon, table.n**-1.1 if delta is None else delta, neighbors)
+    budget = Budget(epsilon, n**-1.1 if delta is None else delta, neighbors)
     if delta is None and budget.is_private and budget.delta > _WEAK_DELTA:
         warnings.warn(
-            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {table.n}, is weak: that is about the "
+            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {n}, is weak: that is about the "
             "probability that the promise fails altogether. Choose a smaller one, such as --delta 1e-5.",
             WeakGuaranteeWarning,
             stacklevel=2,
@@ -86,7 +92,7 @@ def fit_table(
       reserve: called after all checks and before the first query, to pay.
     """
     estimator = recipe.estimator(schema, budget, random_state=seed, progress=progress, checkpoints=checkpoints)
-    task = estimator.pose(*records_of(table, schema, recipe))
+    task = estimator.pose(*records_of(table, schema, recipe), person=schema.person_of(table))
     if checkpoints is not None:
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
@@ -185,6 +191,7 @@ class Payment(NamedTuple):
 
     file: Path
     table: Table
+    schema: Schema
     budget: "Budget"
     objective: str
     out: Path | None
@@ -204,7 +211,7 @@ class Payment(NamedTuple):
 
         epsilon, delta, neighbors = self.budget.epsilon, self.budget.delta, self.budget.neighbors
         what = f"{self.objective}, {self.out}"
-        return BudgetFile(self.file).reserve(epsilon, delta, neighbors, self.table, what).id
+        return BudgetFile(self.file).reserve(epsilon, delta, neighbors, self.table, what, self.schema.person).id
 
 
 def _is_begun(out: Path) -> bool:

@@ -25,6 +25,8 @@ def schema_from_flags(
     number: bool = False,
     group: str | None = None,
     groups: str | None = None,
+    person: str | None = None,
+    rows_per_person: int = 10,
 ) -> Schema:
     """Return a schema as flags declare it; what they do not declare is drafted from the records, and marked so.
 
@@ -40,6 +42,8 @@ def schema_from_flags(
       number: whether the target is a number.
       group: the column that says to which group a record belongs.
       groups: the values of the group.
+      person: the column of ids, if persons are to be protected and not rows.
+      rows_per_person: how many rows of a person count.
     """
     columns = {}
     for flags, kind_of, form in (
@@ -57,7 +61,7 @@ def schema_from_flags(
             except ValueError as error:
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
-        if name != target and name not in columns:
+        if name not in (target, person) and name not in columns:
             columns[name] = draft_column(table[name], table.n)
     if target_range is None and (classes is not None or not number):
         of_target: dict[str, Any] = {
@@ -76,6 +80,8 @@ def schema_from_flags(
         group=group,
         groups=_values(groups) if groups is not None else listed(table, group, "group") if group is not None else (),
         groups_read_from_data=groups is None and group is not None,
+        person=person,
+        rows_per_person=rows_per_person,
         **of_target,
     )
 
