@@ -1,6 +1,5 @@
 """`gossamer fit --person`: the run, its words, its budget, and predictions without ids."""
 
-
 import numpy as np
 import pytest
 from testkit.run_folders import gossamer

@@ -243,6 +243,12 @@ def main(settings: Settings) -> None:
                     runs.append(told)
                     file.write(json.dumps(told) + "\n")
                     file.flush()
+    write_summary(settings, runs)
+
+
+def write_summary(settings: Settings, runs: list[dict[str, Any]]) -> None:
+    """Write the table of the means of runs."""
+    seeds = len({run["seed"] for run in runs})
     names = list(dict.fromkeys(run["table"] for run in runs))
     rows = []
     for name in names:
