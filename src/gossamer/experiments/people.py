@@ -234,15 +234,22 @@ def main(settings: Settings) -> None:
     with (settings.out / "people.jsonl").open("w", encoding="utf-8") as file:
         for kind in kinds(settings):
             for way in WAYS:
-                tried = [train(kind, way, kind.draw(seed, True), grid, seed) for seed in range(development)]
+                first = 10_000 * settings.seed
+                tried = [train(kind, way, kind.draw(k, True), grid, k) for k in range(first, first + development)]
                 best = grid[int(np.mean(tried, axis=0).argmax())]
-                for seed in range(seeds):
+                for seed in range(first, first + seeds):
                     # One compiled program for all: the settings, or as many runs of one, of which the first counts.
                     auc = train(kind, way, kind.draw(seed, False), np.tile(best, (len(grid), 1)), 1000 + seed)[0]
                     told = {"table": kind.name, "way": way, "seed": seed, "clip": best[0], "rate": best[1], "auc": auc}
                     runs.append(told)
                     file.write(json.dumps(told) + "\n")
                     file.flush()
+    write_summary(settings, runs)
+
+
+def write_summary(settings: Settings, runs: list[dict[str, Any]]) -> None:
+    """Write the table of the means of runs."""
+    seeds = len({run["seed"] for run in runs})
     names = list(dict.fromkeys(run["table"] for run in runs))
     rows = []
     for name in names:
@@ -270,5 +277,13 @@ def main(settings: Settings) -> None:
             f"replace-one; ε = 1 unless the table says another. {STEPS} full passes.",
             "Synthetic: a new table for each seed. RAND: one cut of the persons; seeds differ in the noise alone.",
             "The gap is that between rows with group privacy and no privacy.",
+            f"Clip and rate are the best of {len(CLIPS)} × {len(RATES)} on development data. At the edge of that grid "
+            f"(clip {min(CLIPS):g}, rate {max(RATES):g}) chosen: {_at_the_edge(runs)}.",
         ],
     )
+
+
+def _at_the_edge(runs: list[dict[str, Any]]) -> str:
+    """Say for which tables and ways the best setting was at the end of the grid where noise asks for more."""
+    found = [f"{r['table']}: {r['way']}" for r in runs if (r["clip"], r["rate"]) == (min(CLIPS), max(RATES))]
+    return "; ".join(dict.fromkeys(found)) or "none"

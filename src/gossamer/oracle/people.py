@@ -169,7 +169,7 @@ class People:
         places = self.places(slice(None))[0].reshape(-1)
         first = self.cap * jnp.arange(self.n, dtype=jnp.int32)
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), self.rows)
-        return self.holding(rows, first, jnp.asarray(self.counts))
+        return People(rows, first, jnp.asarray(self.counts), None, self.weights, self.unit, self.n * self.cap)
 
     def replaced(self, number: int, rows: PyTree) -> "People":
         """Return a table with room in which a person has these rows in place of its own; as many count as may."""
