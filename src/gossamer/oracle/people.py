@@ -84,7 +84,9 @@ def loss_of_row(loss: Callable[..., Any]) -> Callable[..., Any]:
 class People:
     """A table of persons, made by `gs.by_person`. It takes the place of `data` in `gs.solve`."""
 
-    def __init__(self, rows: PyTree, first: Any, counts: Any, order: Any, weights: Weights, unit: Unit, length: int):
+    def __init__(
+        self, rows: PyTree, first: Any, counts: Any, order: Any = None, *, weights: Weights, unit: Unit, length: int
+    ):
         """Take rows, where each person's begin and how many there are; those that are on disk in an order of their own.
 
         Args:
@@ -120,7 +122,8 @@ class People:
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "People":
         """Put a table together again."""
-        return cls(*arrays, *static)
+        weights, unit, length = static
+        return cls(*arrays, weights=weights, unit=unit, length=length)
 
     def of_rows(self, change: Callable[[PyTree], PyTree]) -> "People":
         """Return the same persons with something else of every row, such as one of its columns."""
@@ -132,7 +135,7 @@ class People:
 
     def holding(self, rows: PyTree, first: Any, counts: Any, order: Any = None) -> "People":
         """Return a table with the same meaning and other arrays."""
-        return People(rows, first, counts, order, self.weights, self.unit, self.length)
+        return People(rows, first, counts, order, weights=self.weights, unit=self.unit, length=self.length)
 
     def lifted(self, loss: Callable[..., Any]) -> Callable[..., Any]:
         """Return the loss of a person for a loss of one row; who has one row at most is that row."""
@@ -169,7 +172,8 @@ class People:
         places = self.places(slice(None))[0].reshape(-1)
         first = self.cap * jnp.arange(self.n, dtype=jnp.int32)
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), self.rows)
-        return People(rows, first, jnp.asarray(self.counts), None, self.weights, self.unit, self.n * self.cap)
+        length = self.n * self.cap
+        return People(rows, first, jnp.asarray(self.counts), weights=self.weights, unit=self.unit, length=length)
 
     def replaced(self, number: int, rows: PyTree) -> "People":
         """Return a table with room in which a person has these rows in place of its own; as many count as may."""
@@ -249,7 +253,7 @@ def by_person(
         ids="normalised" if missing == "refuse" else "normalised, missing ones apart",
         rows=rows,
     )
-    people = People(data, first, counts, order, weights, unit, len(codes))
+    people = People(data, first, counts, order, weights=weights, unit=unit, length=len(codes))
     if any(isinstance(leaf, np.memmap) for leaf in leaves):
         return people  # they stay on disk
     return people.holding(jax.tree.map(lambda leaf: leaf[order], data), first, counts)

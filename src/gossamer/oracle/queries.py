@@ -16,6 +16,8 @@ from gossamer.base.trees import PyTree
 from gossamer.oracle.people import Person, Weights, row_weights
 
 Loss = Callable[..., jax.Array]
+MOST_ROWS = 4096
+"""Of a person whose second moments are asked for: rounding is charged for as many."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,12 @@ class SecondMoments:
 
     *Of a person* it is M = Σ_j w_j x̂_j x̂_jᵀ over its own rows, with w_j ≥ 0 and Σ_j w_j ≤ 1. By the triangle inequality
     ‖M‖ ≤ Σ_j w_j ‖x̂_j‖² ≤ 1, and two persons have the inner product Σ_jk w_j v_k (x̂_jᵀẑ_k)² ≥ 0. So both hold as they
-    do of one row. *In floating point:* M is made of the numbers y_j = x̂_j √w_j, as Σ_j y_j y_jᵀ in float64. The angle
-    of two such matrices is acute whatever the y_j are, and what is stored differs from its matrix by one rounding of
-    each entry to float32 and one product by √2: at most 2u‖M‖, u = 2^-24. So two persons are √2 + 4u apart at most.
-    Of the (1 + ι)√2 that a record may move a sum by (`gossamer.oracle.lattice`), a sum of stored vectors takes
-    √2 + 7e-4 and leaves 1e-3. Norms are those of the stored vectors, as everywhere. Squares have no entry below 0.
+    do of one row. *In floating point:* M is made of the numbers y_j = x̂_j √w_j, as Σ_j y_j y_jᵀ. The angle of two such
+    matrices is acute whatever the y_j are, and what is stored differs from its matrix by a sum of m products in each
+    entry and one product by √2: at most (m + 3)u Σ_j ‖y_j‖², u = 2^-24, for m rows. So two persons are
+    √2 + 2(m + 3)u apart at most, which for `MOST_ROWS` is √2 + 5e-4. Of the (1 + ι)√2 that a record may move a sum by
+    (`gossamer.oracle.lattice`), a sum of stored vectors takes √2 + 7e-4 and leaves 1e-3. Norms are those of the stored
+    vectors, as everywhere. Squares have no entry below 0.
 
     Args:
       row: a record's vector x; of a person, that of one of its rows.
@@ -102,14 +105,14 @@ class SecondMoments:
         return unit * unit if self.diagonal else triangle(weighted(jnp.outer(unit, unit)))
 
     def _of_person(self, person: Person) -> jax.Array:
+        if len(person.present) > MOST_ROWS:
+            raise ValueError(
+                f"a person may have {len(person.present)} rows, and second moments are asked of at most {MOST_ROWS}. "
+                "Let fewer rows of a person count, or use gs.methods.GD."
+            )
         units = unit_rows(jax.vmap(self.row)(person.rows).astype(jnp.float32))
-        shares = row_weights(person, self.weights)[:, None]
-        if self.diagonal:
-            return jnp.sum(shares * units * units, axis=0)
-        with jax.enable_x64(True):
-            roots = (jnp.sqrt(shares) * units).astype(jnp.float64)
-            square = (roots.T @ roots).astype(jnp.float32)
-        return triangle(weighted(square))
+        roots = jnp.sqrt(row_weights(person, self.weights))[:, None] * units
+        return jnp.sum(roots * roots, axis=0) if self.diagonal else triangle(weighted(roots.T @ roots))
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,11 @@ def _place_people(people: People, mesh: Mesh | None, count: int | None) -> Recor
     begin = processes.all_agree(lambda: _check_share(people.n, shards, mesh))
     if stored:
         store = processes.all_agree(lambda: StoredPeople(people, shards, begin, marks))
-        return Records((), n, store.record(), shards, store, people.unit)
+        return Records((), n, store.record(), shards, store, unit=people.unit)
     if mesh is None and shards.count == 1:
         placed = people.holding(rows, jnp.asarray(people.first), jnp.asarray(people.counts))
     else:
-        placed = people.holding(*spread_parts(rows, people.first, people.counts, shards, mesh, begin))
+        placed = people.holding(*spread_parts(rows, people.first, people.counts, shards, mesh=mesh, begin=begin))
     return Records(placed, n, people.record(), shards, unit=people.unit)
 
 

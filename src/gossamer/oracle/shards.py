@@ -167,7 +167,7 @@ def spread(rows: PyTree, shards: Shards, mesh: Mesh | None, begin: int) -> PyTre
 
 
 def spread_parts(
-    rows: PyTree, first: np.ndarray, counts: np.ndarray, shards: Shards, mesh: Mesh | None, begin: int
+    rows: PyTree, first: np.ndarray, counts: np.ndarray, shards: Shards, *, mesh: Mesh | None, begin: int
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Spread records that are parts of longer arrays: those of this process, from record `begin` on.
 

@@ -81,7 +81,7 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
         return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip, lattice), batch, mask, rows)
 
     if isinstance(h, SecondMoments) and isinstance(batch, Person):
-        few = max(1, _affordable_rows(h, batch) // 4)  # squares in float64 beside their triangles
+        few = max(1, _affordable_rows(h, batch) // 4)  # their squares are in memory too
         return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip, lattice), few)
     if isinstance(h, SecondMoments):
         return in_chunks(lambda rows, m: moments.clipped_sum(h, rows, m, clip, lattice), _MAPPED_ROWS)
