@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ALL = ("steps", "sampling", "calibration", "commands", "ghost", "svrg", "minimax", "stored", "processes")
+ALL = ("steps", "sampling", "calibration", "commands", "ghost", "svrg", "minimax", "stored", "processes", "people")
 NAMES = [name for name in ALL if (HERE / f"{name}.py").exists()]
 
 

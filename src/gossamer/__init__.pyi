@@ -16,6 +16,7 @@ from .oracle import Difference, Gradient, Joint, Value
 from .oracle.clipping import clipped_difference, clipped_sum
 from .oracle.clipping.ghost import explain_clipping
 from .oracle.locality import trusted
+from .oracle.people import by_person
 from .oracle.shards import local_rows
 from .privacy.budget import Budget
 from .privacy.budget_file import BudgetFile
@@ -69,6 +70,7 @@ __all__ = [
     "WeakGuaranteeWarning",
     "audit",
     "bundle",
+    "by_person",
     "clipped_difference",
     "clipped_sum",
     "compose",

@@ -60,8 +60,8 @@ def killed_before_training(monkeypatch):
 class ReadsShares(PrivateDROClassifier):
     """Unsound: it takes the exact shares for those that were bought."""
 
-    def _task_at(self, shares, data, start):
-        return super()._task_at(np.bincount(data[2]) / len(data[2]), data, start)
+    def _task_at(self, shares, arrays, start, person):
+        return super()._task_at(np.bincount(arrays[2]) / len(arrays[2]), arrays, start, person)
 
 
 def test_the_training_knows_the_groups_by_the_answer_alone():

@@ -289,3 +289,25 @@ def test_what_was_promised_survives_a_kill(table, acknowledged):
     # One more may have been written whose number was never heard: lost, not gained.
     assert len(file.entries()) - promised in (0, 1)
     assert file.remaining().epsilon == 1 - Decimal("1e-6") * len(file.entries())
+
+
+def test_a_budget_is_for_one_unit_and_the_cap_is_free(table):
+    people = BudgetFile.create(table.with_name("people"), 1.0, 1e-6, "replace_one", table, "patient_id")
+    assert people.grant().unit == "person, normalised ids of column 'patient_id'"
+    people.reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")
+    for other in (None, "doctor_id"):
+        with pytest.raises(BudgetFileError, match="do not add up"):
+            people.reserve(0.1, 1e-7, "replace_one", table, "a run", other)
+    with pytest.raises(BudgetFileError, match="is a budget for each row"):
+        grant(table).reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")
+    assert len(people.entries()) == 1
+
+
+def test_a_file_of_format_1_is_for_rows(table):
+    file = grant(table)
+    with contextlib.closing(sqlite3.connect(file.path)) as connection, connection:
+        connection.executescript("ALTER TABLE budget DROP COLUMN unit; PRAGMA user_version = 1;")
+    assert file.grant().unit == "row"
+    take(file, table)
+    with pytest.raises(BudgetFileError, match="is a budget for each row"):
+        file.reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")

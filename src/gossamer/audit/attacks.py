@@ -1,7 +1,9 @@
 """Replay, sensitivity and empirical ε: three attacks that every method must withstand.
 
 They take the same arguments as `gs.solve` and run the method the same way, on tables that the auditor makes up. A
-neighbouring table is given by a `row` and the `record` that takes its place; `record=None` removes the row.
+neighbouring table is given by a `row` and the `record` that takes its place; `record=None` removes the row. Of a table
+by persons (`gs.by_person`) `row` is the number of a person, in the order of ids, and `record` the rows that it has
+instead.
 """
 
 import functools
@@ -24,6 +26,7 @@ from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
+from gossamer.oracle.people import People, count
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.planning import plan
@@ -112,15 +115,26 @@ def _prepare(
     oracle: type,
 ) -> tuple[_Attack, _Inputs, PyTree]:
     params, problem, _ = split_params(problem, init)
-    data = jax.tree.map(jnp.asarray, data)
-    planned = plan(method.sized(params), jax.tree.leaves(data)[0].shape[0], budget)
+    problem = problem.by_person(data) if isinstance(data, People) else problem
+    data = _on_device(data)
+    planned = plan(method.sized(params), count(data), budget)
     attack = _Attack(set_up(planned, problem, backend), oracle)
     return attack, _Inputs(params, planned.noise(), new_key(seed)), data
+
+
+def _on_device(data: PyTree) -> PyTree:
+    return data.with_room() if isinstance(data, People) else jax.tree.map(jnp.asarray, data)
+
+
+def _record(data: PyTree, row: int) -> PyTree:
+    return data.person(row) if isinstance(data, People) else jax.tree.map(lambda leaf: leaf[row], data)
 
 
 def _replaced(data: PyTree, row: int, record: PyTree | None) -> PyTree:
     if record is None:
         return data
+    if isinstance(data, People):
+        return data.replaced(row, record)
     return jax.tree.map(lambda leaf, value: leaf.at[row].set(jnp.asarray(value, leaf.dtype)), data, record)
 
 
@@ -142,7 +156,7 @@ def replay(
     """
     attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
     tape = _recorded(attack, inputs, data)
-    here, there = (_replayed(attack, inputs, table, tape) for table in (data, jax.tree.map(jnp.asarray, other)))
+    here, there = (_replayed(attack, inputs, table, tape) for table in (data, _on_device(other)))
     differing = [
         jax.tree_util.keystr(path)
         for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(here), jax.tree.leaves(there), strict=True)
@@ -239,8 +253,8 @@ def empirical_epsilon(
     if budget.neighbors != expected:
         raise ValueError(f"neighbors = {budget.neighbors!r} does not match this attack, which is {expected!r}.")
     attack, inputs, data = _prepare(problem, data, method, budget, init=init, seed=seed, backend=backend, oracle=oracle)
-    first = jax.tree.map(lambda leaf: leaf[row], data)
-    second = None if record is None else jax.tree.map(lambda leaf: leaf[row], _replaced(data, row, record))
+    first = _record(data, row)
+    second = None if record is None else _record(_replaced(data, row, record), row)
 
     def one_run(data: PyTree, present: jax.Array, key: jax.Array) -> jax.Array:
         lane = _Runs(attack, inputs._replace(key=key))

@@ -29,6 +29,7 @@ from gossamer.methods.result import Result
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
+from gossamer.oracle.people import People
 from gossamer.privacy.budget import Budget, Neighbors
 from gossamer.privacy.planning import plan
 
@@ -142,6 +143,8 @@ def conformance(
     if unknown:
         raise ValueError(f"only = {unknown} must be some of {', '.join(map(repr, KINDS))}.")
     check_match(problem, method, Budget(1.0, 0.5) if budget is None else budget)
+    if isinstance(data, People):
+        problem, data = problem.by_person(data), data.gathered()
     data = jax.tree.map(jnp.asarray, data)
     n = jax.tree.leaves(data)[0].shape[0]
     trial = _Trial(

@@ -30,6 +30,7 @@ from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.oracle.door import Oracle
+from gossamer.oracle.people import People
 from gossamer.oracle.records import check_records
 from gossamer.privacy.budget import Budget
 
@@ -125,6 +126,9 @@ def membership_inference(
         raise ValueError(
             f"models = {models!r} must be a multiple of 4 of at least 16: half are shadow models, in pairs."
         )
+    if isinstance(data, People):
+        loss, confidence, score = (None if each is None else data.lifted(each) for each in (loss, confidence, score))
+        problem, data = problem.by_person(data), data.gathered()
     data, size = check_records(data)
     if size < 4:
         raise ValueError(f"data has {size} records; a game of members and non-members needs at least 4.")

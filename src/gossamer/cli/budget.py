@@ -9,6 +9,7 @@ import typer
 
 from gossamer.cli import shared
 from gossamer.privacy.budget_file import Amount, BudgetFile
+from gossamer.privacy.facts import scope_of
 
 app = typer.Typer(no_args_is_help=True, help="Keep what all runs on a table cost together within one budget.")
 
@@ -24,6 +25,9 @@ def init(
         float | None, typer.Option(help="A part of ε for what is known by ε and δ alone (not needed by most runs).")
     ] = None,
     aside_delta: Annotated[float | None, typer.Option(help="The part of δ that goes with it.")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="The column of ids, if every run is to protect persons, and not rows.")
+    ] = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Make the budget file of a table, for `gossamer fit --budget`; it is as secret as the table."""
@@ -31,7 +35,8 @@ def init(
         raise ValueError("--aside-epsilon and --aside-delta go together: give both, or neither.")
     aside = None if aside_epsilon is None or aside_delta is None else (aside_epsilon, aside_delta)
     path = file or data.with_name(f"{data.name}.budget")
-    _say(BudgetFile.create(path, epsilon, delta, neighbors.value, data, aside=aside), as_json)
+    made = BudgetFile.create(path, epsilon, delta, neighbors.value, data, aside=aside, unit=scope_of(person))
+    _say(made, as_json)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from gossamer.cli import shared
 
 
 def schema(
-    table: Annotated[Path, typer.Argument(help="CSV or Parquet, one row a person.")],
+    table: Annotated[Path, typer.Argument(help="CSV or Parquet, one row a record.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     reading: shared.Reading,
     group: Annotated[str | None, typer.Option(help="The column of groups, for worst-group.")] = None,

@@ -18,9 +18,9 @@ from gossamer.learn._objectives import OBJECTIVES, all_settings
 if TYPE_CHECKING:
     from gossamer.runs.recipe import Recipe
     from gossamer.tables.schema import Schema
-    from gossamer.tables.table import Table
 
 _DATA, _RUN = "What is public about the table", "The run"
+_UNITS = {"row": "records", "person": "persons"}
 _SCORES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
 
 
@@ -70,6 +70,21 @@ class Declared:
         None
     )
     groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of ids, if persons have several rows: whole persons are then protected, and not rows.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    rows_per_person: Annotated[
+        int | None,
+        typer.Option(
+            help="How many rows of a person count, the first ones in the table; 10 if not given. Choose it without "
+            "looking at the table.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,7 @@ def _small(sentence: str) -> str:
 def fit(
     *,
     table: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet, one row a person; if not given, a public table as a demo.")
+        Path | None, typer.Argument(help="CSV or Parquet, one row a record; if not given, a public table as a demo.")
     ] = None,
     declared: Declared,
     objective: shared.Objective = "logistic",
@@ -164,7 +179,7 @@ def fit(
     with shared.warnings_as_lines():
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
         shared.note(schema.remarks(records))
-        budget = fitting.promise(records, promise.epsilon, promise.delta, promise.neighbors.value)
+        budget = fitting.promise(records, schema, promise.epsilon, promise.delta, promise.neighbors.value)
         if held_out is not None and not schema.is_open:
             schema.encode(held_out)  # what is wrong with it is better known before anything is spent
             schema.targets(held_out)
@@ -174,7 +189,7 @@ def fit(
         with place as checkpoints:
             reserve, paid = None, list[int]()
             if run.budget is not None:
-                payment = fitting.Payment(run.budget, records, budget, objective, out)
+                payment = fitting.Payment(run.budget, records, schema, budget, objective, out)
                 reserve = functools.partial(_pay, payment, checkpoints, paid)
             model, schema = fitting.fit_table(
                 records,
@@ -194,7 +209,7 @@ def fit(
             fitting.remove_checkpoint(out)
     if run.certificate is not None:
         atomic.write_text(run.certificate, model.certificate_.to_json())
-    content, lines = _told(model.certificate_, schema, recipe, records, time.monotonic() - begun)
+    content, lines = _told(model.certificate_, schema, recipe, records.source, time.monotonic() - begun)
     content["folder"] = None if out is None else str(out)
     if held_out is not None:
         scores = score_table(model, schema.encode(held_out), schema.targets(held_out))
@@ -233,7 +248,7 @@ def _require_out(table: Path | None, out: Path | None, promise: shared.Promise, 
 
 
 def _told(
-    certificate: Any, schema: "Schema", recipe: "Recipe", table: "Table", seconds: float
+    certificate: Any, schema: "Schema", recipe: "Recipe", source: str, seconds: float
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what is said about a run and its target, for programs and for people."""
     from gossamer.base.messages import first_few
@@ -246,6 +261,7 @@ def _told(
         "delta": certificate.delta,
         "neighbors": certificate.neighbors,
         "n": certificate.n,
+        "unit": certificate.unit.name,
         "target": schema.target,
         "leaks": leaks(certificate),
         "seconds": seconds,
@@ -259,7 +275,7 @@ def _told(
         scored = f"; a score above 0 says {schema.classes[-1]!r}" if len(schema.classes) == 2 else ""
         target = f"one of {first_few(map(repr, schema.classes))}{scored}"
     lines = [
-        f"Private {OBJECTIVES[recipe.objective].title} on {table.source}: {table.n} records.",
+        f"Private {OBJECTIVES[recipe.objective].title} on {source}: {certificate.n} {_UNITS[certificate.unit.name]}.",
         f"{schema.target!r} is {target}.",
     ]
     return content, lines

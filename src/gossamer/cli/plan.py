@@ -65,7 +65,7 @@ class _Outline(NamedTuple):
 
 def plan(
     *,
-    n: Annotated[int, typer.Option(help="Number of records.")],
+    n: Annotated[int, typer.Option(help="Number of records: of persons, where each may have several rows.")],
     promise: shared.Promise,
     objective: Annotated[
         str | None,

@@ -23,7 +23,9 @@ class _Known(NamedTuple):
     sha256: str
 
 
-def pay(ledger: Any, planned: Plan | Budget, what: str, checkpoints: Checkpoints | None = None) -> None:
+def pay(
+    ledger: Any, planned: Plan | Budget, what: str, checkpoints: Checkpoints | None = None, unit: str = "row"
+) -> None:
     """Reserve what a plan costs, if there is a ledger; a run that is continued has paid. Refuse what would overdraw.
 
     What is known by its ε and δ alone is given as a budget.
@@ -37,7 +39,7 @@ def pay(ledger: Any, planned: Plan | Budget, what: str, checkpoints: Checkpoints
     def reserve() -> int:
         table: Any = _Known(str(ledger.path), ledger.grant().data)
         try:
-            return ledger.reserve(planned, table, what).id
+            return ledger.reserve(planned, table, what, unit).id
         except OverdrawnError as error:
             raise OverdrawnError(
                 f"{error} {what} was refused before it asked anything: it costs epsilon = {budget.epsilon:g}, delta = "

@@ -18,6 +18,7 @@ from gossamer.engine.stages import Posed, Stage
 from gossamer.geometry import Simplex
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
+from gossamer.oracle.people import People, count
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import Certificate
 
@@ -27,7 +28,7 @@ SHARE_OF_BUDGET = 0.05
 """What shares cost: of the schedule's cost. The training has 2.6 % more noise for it."""
 
 
-def share_stage(name: str, members: np.ndarray, groups: int) -> Stage:
+def share_stage(name: str, members: np.ndarray | People, groups: int) -> Stage:
     """Return the stage that buys the share of each group; `shares_of` makes shares of its answer.
 
     One step of unit length from 0 along Q(e_g − 1/k). Centred, the corners of the simplex are as short as they can be,
@@ -35,7 +36,8 @@ def share_stage(name: str, members: np.ndarray, groups: int) -> Stage:
 
     Args:
       name: what to call it.
-      members: the group 0, …, groups − 1 of each record.
+      members: the group 0, …, groups − 1 of each record; or, by persons, of each row: shares are then means of own
+        shares.
       groups: k, their public number.
     """
     return Stage(name, _once(groups), SHARE_OF_BUDGET, lambda answers: _asked(members, groups))
@@ -45,8 +47,11 @@ def _once(groups: int) -> GD:
     return GD(steps=1, learning_rate=1.0, clip=math.sqrt(1 - 1 / groups))
 
 
-def _asked(members: np.ndarray, groups: int) -> Posed:
-    return Posed(ERM(_centred), members.astype(np.int32), jnp.zeros(groups), _once(groups))
+def _asked(members: np.ndarray | People, groups: int) -> Posed:
+    if isinstance(members, People) and members.weights != "mean":
+        raise ValueError("the shares of persons are means of their own shares: use gs.by_person(..., weights='mean').")
+    records = jax.tree.map(lambda leaf: leaf.astype(np.int32), members)
+    return Posed(ERM(_centred), records, jnp.zeros(groups), _once(groups))
 
 
 def shares_of(answer: PyTree, n: int) -> tuple[float, ...]:
@@ -67,17 +72,19 @@ def group_shares(
     the nearest ones that add up to 1, each at least about that of one record.
 
     Args:
-      members: the group 0, …, groups − 1 of each record.
+      members: the group 0, …, groups − 1 of each record; or, by `gs.by_person`, of each row of the persons: the answer
+        is then the mean of what share of its own rows each person has in a group.
       groups: k, their public number.
       budget: what this query may spend.
       seed: None takes entropy from the operating system. A number is for tests.
     """
-    members = np.asarray(members)
-    if members.ndim != 1 or not np.isin(members, range(groups)).all():
+    members = members if isinstance(members, People) else np.asarray(members)
+    codes = np.asarray(members.rows) if isinstance(members, People) else members
+    if codes.ndim != 1 or not np.isin(codes, range(groups)).all():
         raise ValueError(f"members must be a list of whole numbers from 0 to {groups - 1}, one for each record.")
     asked = _asked(members, groups)
     answer = solve(asked.problem, asked.data, asked.method, budget, init=asked.init, seed=seed, progress=False)
-    return shares_of(answer.params, len(members)), answer.certificate
+    return shares_of(answer.params, count(members)), answer.certificate
 
 
 def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tuple[float, Certificate]:
@@ -87,12 +94,12 @@ def positive_share(labels: Any, budget: Budget, seed: int | None = None) -> tupl
     one record away from 0 and 1.
 
     Args:
-      labels: an array of 0 and 1, one for each record.
+      labels: an array of 0 and 1, one for each record; or by `gs.by_person`.
       budget: what this query may spend.
       seed: None takes entropy from the operating system. A number is for tests.
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or not np.isin(labels, (0, 1)).all():
+    codes = np.asarray(labels.rows if isinstance(labels, People) else labels)
+    if codes.ndim != 1 or not np.isin(codes, (0, 1)).all():
         raise ValueError("labels must be a list of 0 and 1, one for each record.")
     (_, positives), certificate = group_shares(labels, 2, budget, seed)
     return positives, certificate

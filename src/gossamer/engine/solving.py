@@ -29,6 +29,7 @@ from gossamer.methods.result import Result
 from gossamer.objectives.problem import Problem
 from gossamer.oracle import locality
 from gossamer.oracle.clipping import Backend
+from gossamer.oracle.people import People, dense
 from gossamer.oracle.records import Records, place
 from gossamer.oracle.stored import is_stored
 from gossamer.privacy.budget import Budget, check_budget
@@ -62,8 +63,9 @@ def solve(
 
     Args:
       problem: what to minimise, such as `gs.ERM(loss)`.
-      data: the table: any pytree of arrays with one row per record. Arrays mapped from files (`numpy.memmap`) stay on
-        disk: only the rows of a sample are read, and full passes read them in chunks.
+      data: the table: any pytree of arrays with one row per record, or the persons that `gs.by_person` makes of it.
+        Arrays mapped from files (`numpy.memmap`) stay on disk: only the rows of a sample are read, and full passes
+        read them in chunks.
       method: a configuration such as `gs.methods.SGD(steps=500)`.
       budget: what may be spent; all of what is scheduled counts as spent once the run begins.
       init: where to start, chosen without looking at the data: any pytree of arrays; for `gs.Minimax` a pair (x0, y0).
@@ -95,7 +97,7 @@ def solve(
     _check_options(diagnostics, data, mesh, checkpoints)
     ready = make_ready(problem, data, method, init, mesh, shards)
     planned = plan(ready.method, ready.records.n, budget)
-    pay(ledger, planned, type(method).__name__, checkpoints)
+    pay(ledger, planned, type(method).__name__, checkpoints, ready.records.unit.scope)
     return run_ready(
         ready,
         planned,
@@ -139,6 +141,9 @@ def make_ready(
     """Check what is to be solved, and put the records in their place. Nothing is asked of them."""
     params, problem, rebuild = split_params(problem, init)
     records = place(data, mesh, shards)
+    if isinstance(data, People):
+        problem.check(params, data.row())  # which its loss was written for
+        problem = problem.by_person(data)
     problem.check(params, records.record)
     return Ready(problem, data, records, method.sized(params), params, rebuild, mesh)
 
@@ -161,7 +166,7 @@ def run_ready(
     arguments are.
     """
     problem, method, mesh = ready.problem, ready.method, ready.mesh
-    certificate = certify(planned, problem, seed, diagnostics, ready.trusted)
+    certificate = certify(planned, problem, seed, diagnostics, ready.trusted, unit=ready.records.unit)
     if checkpoints:
         _check_resumable(problem, ready.params, ready.records.record)
     run = open_run(
@@ -183,7 +188,7 @@ def run_ready(
         )
         run = dataclasses.replace(run, keys=begun[0])
     keys, carry = begun
-    watch = Diagnostics(problem, ready.records.data, method) if diagnostics else None
+    watch = Diagnostics(problem, dense(ready.records.data), method) if diagnostics else None
     with (
         processes.watched("Start the run again" + (" with resume=True (--resume)." if checkpoints else ".")),
         Progress(type(method).__name__, method.steps, shown=progress and processes.is_first()) as bar,

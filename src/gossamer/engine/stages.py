@@ -26,6 +26,7 @@ from gossamer.objectives.problem import Problem
 from gossamer.oracle.clipping import Backend
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import certify
+from gossamer.privacy.facts import Unit
 from gossamer.privacy.planning import Plan, Scheduled, plan
 from gossamer.privacy.schedule import Schedule
 from gossamer.privacy.stages import TRAINING, Part, Stages
@@ -108,6 +109,7 @@ def solve_stages(
     answers: dict[str, Any] = {}
     ran: dict[str, Method] = {}
     trusted: tuple[str, ...] = ()
+    units: set[Unit] = set()
     for place, stage in enumerate(stages):
         now, part = stage.pose(dict(answers)), costs.part(planned, stage.name)
         saved = checkpoints.of_stage(place) if checkpoints and len(stages) > 1 else checkpoints
@@ -117,6 +119,9 @@ def solve_stages(
         check_match(now.problem, now.method, budget)
         ready = make_ready(now.problem, now.data, now.method, now.init, mesh)
         ran[stage.name] = ready.method
+        units.add(ready.records.unit)
+        if len(units) > 1:
+            raise ValueError(f"stage {stage.name!r} has another unit of privacy than those before it: {units}.")
         _check_planned(stage, ready.method, n)
         result = run_ready(
             ready,
@@ -140,6 +145,7 @@ def solve_stages(
         diagnostics=False,
         trusted=trusted,
         purchases=costs.purchases(n),
+        unit=training.records.unit,
     )
     return Outcome(dataclasses.replace(trained, certificate=certificate), answers)
 

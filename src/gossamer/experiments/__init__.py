@@ -21,6 +21,7 @@ NAMES = {
     "wgan": "gossamer.experiments.wgan",
     "zeroth": "gossamer.experiments.zeroth",
     "sensing": "gossamer.experiments.sensing",
+    "people": "gossamer.experiments.people",
 }
 """The module of each experiment; modules are imported when they are run."""
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from gossamer import geometry
 from gossamer.base.exceptions import PrivacyLeakWarning
@@ -24,6 +25,7 @@ from gossamer.engine.solving import check_match
 from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
 from gossamer.objectives.problem import Problem
+from gossamer.oracle.people import People, by_person, count, scope
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.budget_file import BudgetFile
 from gossamer.privacy.planning import Plan
@@ -45,7 +47,7 @@ class Task(NamedTuple):
     """
 
     problem: Problem
-    data: tuple[np.ndarray, ...]
+    data: tuple[np.ndarray, ...] | People
     init: PyTree
     method: Method
     bought: tuple[Stage, ...] = ()
@@ -74,6 +76,7 @@ class PrivateEstimator(BaseEstimator):
     delta: float | None
     data_norm: float | None
     method: Method | Callable[[Method], Method] | None
+    rows_per_person: int
     neighbors: Any
     random_state: Any
     progress: bool
@@ -84,17 +87,25 @@ class PrivateEstimator(BaseEstimator):
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
 
-    def pose(self, X: Any, y: Any, *groups: Any) -> Task:
+    def pose(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         raise NotImplementedError
 
-    def _pose_frame(self, X: Any, y: Any, *groups: Any) -> Task | None:
-        """Return the task of a DataFrame, which buys what is not declared of it; None of what is an array."""
+    def _pose_frame(self, X: Any, y: Any, *groups: Any, person: Any = None) -> Task | None:
+        """Return the task of a DataFrame, which buys what is not declared of it; None of what is an array.
+
+        What is bought is about rows, so that persons are refused.
+        """
         from gossamer.learn._frames import pose_frame
 
         self.encoder_ = None
         if self.columns is None or self.data_norm is not None or not is_frame(X):
             return None
+        if person is not None:
+            raise ValueError(
+                "person was given with a DataFrame whose columns are to be bought, and these purchases protect rows. "
+                "Encode the DataFrame by a gs.learn.TableEncoder with declared columns, and pass data_norm=..."
+            )
         return pose_frame(self, X, y, *groups)
 
     def _rows(self, X: Any) -> np.ndarray:
@@ -110,8 +121,11 @@ class PrivateEstimator(BaseEstimator):
         """Return what `pose` would make of n records with so many columns, but without records: for a plan."""
         return self._pose(nobody(n, columns), nobody(n), classes)
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
-        """Return the task of rows of norm at most 1 and encoded targets, of so many classes if they are classes."""
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
+        """Return the task of rows of norm at most 1 and encoded targets, of so many classes if they are classes.
+
+        `person` says whose row each is, if persons are to be protected and not rows.
+        """
         raise NotImplementedError
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
@@ -120,7 +134,8 @@ class PrivateEstimator(BaseEstimator):
 
     def rehearse(self, task: Task) -> Plan:
         """Return what will be asked; refuse what does not go together, or no noise can pay for, before it is spent."""
-        n, whole = len(task.data[0]), self.budget(len(task.data[0]))
+        n = count(task.data)
+        whole = self.budget(n)
         check_match(task.problem, task.method, whole)
         return plan_stages(task.stages(), n, whole)
 
@@ -131,7 +146,7 @@ class PrivateEstimator(BaseEstimator):
         """
         planned = self.rehearse(task)
         n = planned.n
-        pay(self.ledger, planned, type(self).__name__, self.checkpoints)
+        pay(self.ledger, planned, type(self).__name__, self.checkpoints, unit=scope(task.data))
         result, _ = solve_stages(
             task.stages(),
             n,
@@ -148,13 +163,30 @@ class PrivateEstimator(BaseEstimator):
     def _keep(self, params: PyTree) -> None:
         raise NotImplementedError
 
+    def _records(self, arrays: Any, person: Any = None) -> Any:
+        """Return arrays with one row per row of the table as records: as they are, or by persons."""
+        if person is None:
+            return arrays
+        check_consistent_length(jax.tree.leaves(arrays)[0], person)
+        return by_person(arrays, person, self.rows_per_person)
+
     def _task(
-        self, problem: Problem, data: tuple[np.ndarray, ...], init: PyTree, default: Callable[[Budget], Method]
+        self,
+        problem: Problem,
+        arrays: tuple[np.ndarray, ...],
+        init: PyTree,
+        default: Callable[[Budget, int], Method],
+        person: Any = None,
     ) -> Task:
-        """Return a task with the method that was given, or else the default one, or what a function makes of that."""
+        """Return a task with the method that was given, or else the default one, or what a function makes of that.
+
+        The default is made of the budget and of the number of records: that of rows is not public where persons are
+        protected.
+        """
+        data = self._records(arrays, person)
         method: Any = self.method
         if method is None or (callable(method) and not isinstance(method, type)):
-            suitable = default(self.budget(len(data[0])))
+            suitable = default(self.budget(count(data)), count(data))
             method = suitable if method is None else method(suitable)
         return Task(problem, data, init, method)
 

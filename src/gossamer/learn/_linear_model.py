@@ -28,6 +28,7 @@ class PrivateLinearModel(PrivateEstimator):
         rows: np.ndarray,
         targets: np.ndarray,
         outputs: tuple[int, ...],
+        person: Any = None,
     ) -> Task:
         """Return the task of weights of shape (d, *outputs) and intercepts of shape outputs, for the scaled rows."""
         if isinstance(self.method, methods.AccMD):
@@ -41,10 +42,10 @@ class PrivateLinearModel(PrivateEstimator):
             init["intercept"] = jnp.zeros(outputs)
         regularizer = penalty(self.l1, self.l2, exclude=("intercept",) if self.fit_intercept else ())
 
-        def suited(budget: Budget) -> Method:
-            return methods.Whitened.suited(loss, len(rows), *init["weights"].shape, budget=budget)
+        def suited(budget: Budget, n: int) -> Method:
+            return methods.Whitened.suited(loss, n, *init["weights"].shape, budget=budget)
 
-        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, suited)
+        return self._task(ERM(loss, regularizer=regularizer), (rows, targets), init, suited, person)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the loss that is minimised."""

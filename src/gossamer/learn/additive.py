@@ -84,7 +84,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         problem = objectives.ERM(LinearLoss(loss.pointwise, loss.lipschitz, loss.curvature, expansion))
         init = {"weights": jnp.zeros((expansion.width, *outputs)), "intercept": jnp.zeros(outputs)}
 
-        def suited(budget: Budget) -> Method:
+        def suited(budget: Budget, n: int) -> Method:
             return methods.Whitened.suited(loss, n, expansion.width, *outputs, budget=budget)
 
         task = self._task(problem, (x, targets), init, suited)
@@ -230,19 +230,20 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAdditiveClassifier":
-        """Train on a table X with labels y, spending the budget once. Weights are refused, with the reason."""
+    def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateAdditiveClassifier":
+        """Train on a table X with labels y, spending the budget once. Weights and persons are refused."""
         self._refuse(unsupported)
-        task = self.pose(X, y)
+        task = self.pose(X, y, person)
         return self.spend(task, self._leaks() + self._warn_of_leaks(classes="the set of labels"))
 
-    def pose(self, X: Any, y: Any) -> Task:
+    def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
+        _refuse_persons(person)
         X, y = _columns.with_targets(self, X, y)
         self.classes_, targets = encode_labels(y, self.classes)
         return self._pose(self._encode(X, reset=True), targets, len(self.classes_))
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
         if classes == 2:
             return self._additive_task(objectives.logistic, rows, targets.astype(np.float32), ())
         return self._additive_task(objectives.softmax, rows, targets.astype(np.int32), (classes,))
@@ -333,21 +334,22 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAdditiveRegressor":
-        """Train on a table X with targets y, spending the budget once. Weights are refused, with the reason."""
+    def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateAdditiveRegressor":
+        """Train on a table X with targets y, spending the budget once. Weights and persons are refused."""
         self._refuse(unsupported)
-        task = self.pose(X, y)
+        task = self.pose(X, y, person)
         return self.spend(task, self._leaks() + self._warn_of_leaks(target_bounds="the range of the target"))
 
-    def pose(self, X: Any, y: Any) -> Task:
+    def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
+        _refuse_persons(person)
         X, y = _columns.with_targets(self, X, y, numeric=True)
         found = Number(float(y.min()), float(max(y.max(), y.min() + 1e-6)))
         kind = found if self.target_bounds is None else _columns.number("target_bounds", self.target_bounds)
         self.target_bounds_ = (kind.low, kind.high)
         return self._pose(self._encode(X, reset=True), 2 * kind.share(y) - 1)
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0) -> Task:
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0, person: Any = None) -> Task:
         return self._additive_task(objectives.squared, rows, targets.astype(np.float32), ())
 
     def _keep(self, params: Any) -> None:
@@ -360,3 +362,11 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row."""
         return self._scores(X)[:, 0]
+
+
+def _refuse_persons(person: Any) -> None:
+    if person is not None:
+        raise ValueError(
+            "person was given, and additive models protect rows only so far. PrivateLogisticRegression and "
+            "PrivateLinearRegression protect persons."
+        )

@@ -15,6 +15,7 @@ from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_
 from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, CrossEntropy
+from gossamer.oracle.people import count
 
 _SCALAR_SCALE = 0.4
 _LEAST_SHARE = 0.01
@@ -30,7 +31,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       epsilon: ε of the guarantee.
       delta: δ; None takes n ** -1.1.
       hidden_layer_sizes: sizes of ReLU layers between rows and score; () is a linear model.
-      positive_share: the public share of rows of the second class. None buys it with 5 % of the budget; nothing leaks.
+      positive_share: the public share of rows of the second class; by persons, the mean of their own shares. None buys
+        it with 5 % of the budget; nothing leaks.
       data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
         by it. None reads the largest norm from the data, which leaks, and warns.
       classes: the public pair of labels. None reads it from the data, which leaks, and warns.
@@ -38,6 +40,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         suit scaled rows; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
         is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -71,6 +75,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         classes=None,
         method=None,
         columns="auto",
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -85,24 +90,33 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.method = method
         self.columns = columns
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateAUCClassifier":
-        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""
+    def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateAUCClassifier":
+        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: rows.
+          y: labels.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row.
+          unsupported: refused.
+        """
         self._refuse(unsupported)
-        task = self.pose(X, y)
+        task = self.pose(X, y, person)
         return self.spend(task, self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels"))
 
-    def pose(self, X: Any, y: Any) -> Task:
+    def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent.
 
         A share of positives that was not given is ½ in it: `spend` buys the share first.
         """
-        if (task := self._pose_frame(X, y)) is not None:
+        if (task := self._pose_frame(X, y, person=person)) is not None:
             return task
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
@@ -112,19 +126,20 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                 f"there are {len(self.classes_)} classes. The ROC curve is about two classes."
             )
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        return self._pose(rows, targets.astype(np.float32))
+        return self._pose(rows, targets.astype(np.float32), person=person)
 
-    def _pose(self, rows: np.ndarray, labels: np.ndarray, classes: int = 2) -> Task:
+    def _pose(self, rows: np.ndarray, labels: np.ndarray, classes: int = 2, person: Any = None) -> Task:
         network = start(self._seed(), rows.shape[1], self.hidden_layer_sizes)  # all scores are ½
         if self.positive_share is not None:
-            return self._task_at(self.positive_share, rows, labels, network)
+            return self._task_at(self.positive_share, (rows, labels), network, person)
+        shared = self._records(labels, person)
 
         def complete(answers: Answers) -> Task:
-            _, share = shares_of(answers[POSITIVES], len(labels))
-            return self._task_at(min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), rows, labels, network)
+            _, share = shares_of(answers[POSITIVES], count(shared))
+            return self._task_at(min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE), (rows, labels), network, person)
 
-        bought = (share_stage(POSITIVES, labels, 2),)
-        return self._task_at(0.5, rows, labels, network)._replace(bought=bought, complete=complete)
+        bought = (share_stage(POSITIVES, shared, 2),)
+        return self._task_at(0.5, (rows, labels), network, person)._replace(bought=bought, complete=complete)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the cross-entropy of the scorer, which training does not see."""
@@ -158,15 +173,16 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _task_at(self, share: float, rows: np.ndarray, labels: np.ndarray, network: Any) -> Task:
+    def _task_at(self, share: float, arrays: tuple[np.ndarray, ...], network: Any, person: Any) -> Task:
         """Return the task for a share of positives, from the saddle point of scores of ½: a = b = ½, α = 1."""
         self.positive_share_ = share
         problem = _problem(share)
         return self._task(
             problem,
-            (rows, labels),
+            arrays,
             objectives.auc_init(problem, network, score=0.5),
-            default=lambda budget: default_method(len(rows), len(network) > 1),
+            default=lambda budget, n: default_method(n, len(network) > 1),
+            person=person,
         )
 
 

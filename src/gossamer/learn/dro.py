@@ -20,6 +20,7 @@ from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode
 from gossamer.learn._divergences import parse_divergence
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy
+from gossamer.oracle.people import count
 
 _STRONG_CONCAVITY = 1.0
 _LEAST_RECORDS = 1500
@@ -61,6 +62,8 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         given those and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
         is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -99,6 +102,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         classes=None,
         method=None,
         columns="auto",
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -117,34 +121,38 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.method = method
         self.columns = columns
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **unsupported: Any) -> "PrivateDROClassifier":
+    def fit(self, X: Any, y: Any, groups: Any = None, person: Any = None, **unsupported: Any) -> "PrivateDROClassifier":
         """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason.
 
         Args:
           X: rows.
           y: labels.
           groups: the group of each row, for the worst group's risk; None: that of the divergence.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row. A person may have rows of several groups. The worst distribution is one over persons, each with the
+            mean loss of its rows; the worst group is one of rows, of which each counts for its part of its person.
           unsupported: refused.
         """
         self._refuse(unsupported)
-        task = self.pose(X, y, groups)
+        task = self.pose(X, y, groups, person)
         read = {"data_norm": "the largest row norm", "classes": "the set of labels"}
         if groups is not None:
             read["groups"] = "the set of groups"
         return self.spend(task, self._warn_of_leaks(**read))
 
-    def pose(self, X: Any, y: Any, groups: Any = None) -> Task:
+    def pose(self, X: Any, y: Any, groups: Any = None, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent.
 
         Shares of groups that were not given are all alike in it: `spend` buys the shares first.
         """
-        if (task := self._pose_frame(X, y, *([] if groups is None else [groups]))) is not None:
+        if (task := self._pose_frame(X, y, *([] if groups is None else [groups]), person=person)) is not None:
             return task
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
@@ -152,26 +160,33 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         for name in ("groups_", "group_shares_", "group_weights_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if groups is None:
-            return self._pose(rows, targets, len(self.classes_))
+            return self._pose(rows, targets, len(self.classes_), person)
         check_consistent_length(rows, groups)
         self.groups_, members = encode_groups(groups, self.groups)
-        return self._pose(rows, targets, len(self.classes_), members)
+        return self._pose(rows, targets, len(self.classes_), person, members)
 
     def outline(self, n: int, columns: int, classes: int = 2) -> Task:
         """Return what `pose` would make of n records with so many columns, but without records: for a plan."""
         if self.groups is None:
             return super().outline(n, columns, classes)
         self.groups_ = np.asarray(self.groups)
-        return self._pose(nobody(n, columns), nobody(n), classes, nobody(n, dtype=np.int32))
+        return self._pose(nobody(n, columns), nobody(n), classes, members=nobody(n, dtype=np.int32))
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, members: np.ndarray | None = None) -> Task:
+    def _pose(
+        self,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        classes: int,
+        person: Any = None,
+        members: np.ndarray | None = None,
+    ) -> Task:
         binary = classes == 2
         labels = targets.astype(np.float32 if binary else np.int32, copy=False)
         # It gives every class the same probability.
         start = _network.start(self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs=1 if binary else classes)
         if members is None:
-            return self._records_task(rows, labels, start)
-        return self._groups_task((rows, labels, members), start)
+            return self._records_task((rows, labels), start, person)
+        return self._groups_task((rows, labels, members), start, person)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the cross-entropy, whatever weight training gave the record."""
@@ -210,7 +225,7 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         right = self.predict(X) == np.asarray(y)
         return float(min(right[groups == group].mean() for group in np.unique(groups)))
 
-    def _records_task(self, rows: np.ndarray, labels: np.ndarray, start: Any) -> Task:
+    def _records_task(self, arrays: tuple[np.ndarray, ...], start: Any, person: Any) -> Task:
         """Return the task of layers for the worst distribution near that of the records."""
         for name in ("groups", "group_shares"):
             if getattr(self, name) is not None:
@@ -223,10 +238,10 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             divergence = objectives.ChiSquare() if self.radius is None else objectives.KL()
         problem = objectives.DRO(CrossEntropy(), divergence, self.penalty, self.radius)
         return self._task(
-            problem, (rows, labels), start, default=lambda budget: default_method(len(rows), problem, start)
+            problem, arrays, start, default=lambda budget, n: default_method(n, problem, start), person=person
         )
 
-    def _groups_task(self, data: tuple[np.ndarray, ...], start: Any) -> Task:
+    def _groups_task(self, arrays: tuple[np.ndarray, ...], start: Any, person: Any) -> Task:
         """Return the task of layers for the worst group, and of the groups' weights."""
         for name in ("divergence", "penalty", "radius"):
             if getattr(self, name) is not None:
@@ -234,29 +249,30 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
                     f"{name} = {getattr(self, name)!r} does not go with groups: the worst case is over groups, or over "
                     f"distributions near that of the records. Leave out {name}, or groups in fit."
                 )
-        k, members = len(self.groups_), data[-1]
+        k, members = len(self.groups_), self._records(arrays[-1], person)
         if self.group_shares is not None:
-            return self._task_at(_checked(self.group_shares, self.groups_), data, start)
+            return self._task_at(_checked(self.group_shares, self.groups_), arrays, start, person)
 
         def complete(answers: Answers) -> Task:
-            return self._task_at(shares_of(answers[GROUPS], len(members)), data, start)
+            return self._task_at(shares_of(answers[GROUPS], count(members)), arrays, start, person)
 
         bought = (share_stage(GROUPS, members, k),)
-        return self._task_at([1 / k] * k, data, start)._replace(bought=bought, complete=complete)
+        return self._task_at([1 / k] * k, arrays, start, person)._replace(bought=bought, complete=complete)
 
-    def _task_at(self, shares: Any, data: tuple[np.ndarray, ...], start: Any) -> Task:
+    def _task_at(self, shares: Any, arrays: tuple[np.ndarray, ...], start: Any, person: Any) -> Task:
         """Return the task for shares of the groups, raised to what noise lets see."""
         self.group_shares_ = np.asarray(shares, np.float64)
-        n, k = len(data[0]), len(self.group_shares_)
+        n, k = count(self._records(arrays[-1], person)), len(self.group_shares_)
         # A budget that makes no sense is refused later, with its own words.
         least = max(1.0, _LEAST_RECORDS / max(self.epsilon, 1e-9)) / n
         raised = np.maximum(self.group_shares_, min(1 / k, least))
         seen = tuple((raised / raised.sum()).tolist())
         return self._task(
             objectives.GroupDRO(CrossEntropy(), k, seen, strong_concavity=_STRONG_CONCAVITY),
-            data,
+            arrays,
             (start, jnp.full(k, 1 / k)),
-            default=lambda budget: default_grouped(n, seen, len(start) > 1),
+            default=lambda budget, n: default_grouped(n, seen, len(start) > 1),
+            person=person,
         )
 
 

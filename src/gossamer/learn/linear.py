@@ -32,6 +32,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         the table's size and the budget; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
         is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -66,6 +68,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         fit_intercept=True,
         method=None,
         columns="auto",
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -81,30 +84,39 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         self.fit_intercept = fit_intercept
         self.method = method
         self.columns = columns
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLinearRegression":
-        """Train on rows X with targets y, spending the budget once. Weights are refused, with the reason."""
+    def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateLinearRegression":
+        """Train on rows X with targets y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: rows.
+          y: targets.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row.
+          unsupported: refused.
+        """
         self._refuse(unsupported)
-        task = self.pose(X, y)
+        task = self.pose(X, y, person)
         leaks = self._warn_of_leaks(data_norm="the largest row norm", target_bound="the largest absolute target")
         return self.spend(task, leaks)
 
-    def pose(self, X: Any, y: Any) -> Task:
+    def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if (task := self._pose_frame(X, y)) is not None:
+        if (task := self._pose_frame(X, y, person=person)) is not None:
             return task
         X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))
-        return self._pose(rows, np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32))
+        return self._pose(rows, np.clip(y / self.target_bound_, -1.0, 1.0).astype(np.float32), person=person)
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0) -> Task:
-        return self._linear_task(objectives.squared, rows, targets, outputs=())
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0, person: Any = None) -> Task:
+        return self._linear_task(objectives.squared, rows, targets, outputs=(), person=person)
 
     def _keep(self, params: Any) -> None:
         weights, intercept = coefficients(params)

@@ -28,6 +28,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         the table's size and the budget; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
         is not declared is bought, with 5 % of the budget. None takes a DataFrame for an array.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -62,6 +64,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         fit_intercept=True,
         method=None,
         columns="auto",
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -77,34 +80,44 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         self.fit_intercept = fit_intercept
         self.method = method
         self.columns = columns
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
         self.checkpoints = checkpoints
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> "PrivateLogisticRegression":
-        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason."""
+    def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateLogisticRegression":
+        """Train on rows X with labels y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: rows.
+          y: labels.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row.
+          unsupported: refused.
+        """
         self._refuse(unsupported)
-        task = self.pose(X, y)
+        task = self.pose(X, y, person)
         return self.spend(task, self._warn_of_leaks(data_norm="the largest row norm", classes="the set of labels"))
 
-    def pose(self, X: Any, y: Any) -> Task:
+    def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if (task := self._pose_frame(X, y)) is not None:
+        if (task := self._pose_frame(X, y, person=person)) is not None:
             return task
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
-        return self._pose(rows, targets, len(self.classes_))
+        return self._pose(rows, targets, len(self.classes_), person)
 
-    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int) -> Task:
+    def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
         binary = classes == 2
         return self._linear_task(
             objectives.logistic if binary else objectives.softmax,
             rows,
             targets.astype(np.float32 if binary else np.int32, copy=False),
             outputs=() if binary else (classes,),
+            person=person,
         )
 
     def _keep(self, params: Any) -> None:

@@ -41,6 +41,7 @@ from gossamer.engine.stages import Answers, Outcome, Posed, Stage, plan_stages, 
 from gossamer.learn._common import PrivateEstimator, Task
 from gossamer.methods.gd import GD
 from gossamer.objectives.erm import ERM
+from gossamer.oracle.people import by_person, count, scope
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import Certificate, certify
 from gossamer.privacy.planning import Plan
@@ -137,7 +138,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         """Search on rows X with targets y, spending the budget once; `records` is what the estimator's fit takes."""
         planned = self.rehearse(X, y, **records)
         key = self._key(planned)
-        pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints)
+        unit = scope(planned.candidates[0].task.data)
+        pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints, unit)
         best = _best_of(planned, self.score, key)
         self.settings_ = [candidate.setting for candidate in planned.candidates]
         chosen = planned.candidates[best.place]
@@ -162,7 +164,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"score = {shown(self.score)} must be 'loss' or 'accuracy'.")
         settings = [{}, *_settings(self.grid)]
         chances = _chances(self.chances, len(settings))
-        n = len(y)
+        n = len(y) if records.get("person") is None else count(by_person(np.asarray(y), records["person"]))
         budget = Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
         law = negative_binomial(self.trials, self.eta, self.most)
         if not budget.is_private:

@@ -34,6 +34,7 @@ from gossamer.objectives.erm import ERM
 from gossamer.oracle import locality
 from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.minimiser import Deviations, RidgeRisk, perturbed_minimiser, score_and_target
+from gossamer.oracle.people import People
 from gossamer.oracle.records import check_records
 from gossamer.privacy.budget import Budget, check_budget
 from gossamer.privacy.certificate import certify
@@ -200,6 +201,11 @@ def _run(
     risk: OutputPerturbation | ObjectivePerturbation, problem: ERM, data: PyTree, budget: Budget, seed: int | None
 ) -> Result:
     check_budget(budget)
+    if isinstance(data, People):
+        raise TypeError(
+            "data is by persons, and the proof of these methods is about a record of one row. Use gs.methods.GD, which "
+            "clips what a person adds."
+        )
     table, n = check_records(data)
     shapes = [leaf.shape for leaf in jax.tree.leaves(table)]
     if not (isinstance(data, tuple | list) and len(shapes) == 2 and [len(shape) for shape in shapes] == [2, 1]):

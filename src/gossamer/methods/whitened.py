@@ -32,7 +32,9 @@ in the metric of B is found by accelerated proximal gradient steps, in public.
 Privacy. Two kinds of full-pass queries. *moments*: `SecondMoments`, any two of whose vectors are at an acute angle, so
 that under replace_one a record moves the sum by √2 and not by 2 (`Query.cost`); under add_remove by 1. *gradient*: the
 private mean query as it is. The map B is a function of the first answer, and each z a function of one record and of B.
-Everything else is post-processing. The rule's constants were chosen on public tables, see docs/tables.md.
+Everything else is post-processing. *Persons* (`gs.by_person`): a record's second moments are the means of those of its
+rows, which keeps both the length and the angle, and its gradient is that of its mean loss: the same two queries, in
+which means over records are means over persons. The rule's constants were chosen on public tables, see docs/tables.md.
 """
 
 import dataclasses
@@ -52,6 +54,7 @@ from gossamer.methods.fields import Count, Noise, Number, Output
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Gradient, SecondMoments
 from gossamer.oracle.clipping.linear import LinearLoss
+from gossamer.oracle.people import PersonLoss, Weights, loss_of_row
 from gossamer.oracle.queries import symmetric
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.gaussian import mu
@@ -160,12 +163,13 @@ class Whitened(Method[ERM]):
 
     def check_problem(self, problem: ERM) -> None:
         """Refuse a loss that is not that of a linear model, or has no bound on its curvature."""
-        if not isinstance(problem.loss, LinearLoss):
+        loss = loss_of_row(problem.loss)
+        if not isinstance(loss, LinearLoss):
             raise TypeError(
                 f"loss = {shown(problem.loss)} must be a LinearLoss such as gs.objectives.logistic: Whitened is for "
                 "linear models. gs.methods.GD takes any loss."
             )
-        if problem.loss.curvature is None or not problem.loss.curvature > 0:
+        if loss.curvature is None or not loss.curvature > 0:
             raise ValueError(
                 "the loss has no curvature, by which Whitened takes its steps: give it as LinearLoss(..., "
                 "curvature=...), or use gs.methods.GD."
@@ -189,7 +193,9 @@ class Whitened(Method[ERM]):
 
     def step(self, problem: ERM, ask: Ask, state: WhitenedState, t: jax.Array) -> tuple[WhitenedState, Report]:
         """Look once, at first; then u ← prox(p − Q(∇ℓ(p; z), C)/h) with p = u + βv."""
-        loss: Any = problem.loss
+        loss: Any = loss_of_row(problem.loss)
+        of_persons = problem.loss if isinstance(problem.loss, PersonLoss) else None
+        weights: Weights = "mean" if of_persons is None else of_persons.weights
         has_intercept = "intercept" in state.x
 
         def row(x: PyTree) -> jax.Array:
@@ -197,14 +203,16 @@ class Whitened(Method[ERM]):
             return jnp.append(x.astype(jnp.float32), jnp.float32(self.constant))
 
         def look(ask: Ask) -> Frame:
-            answer = ask("moments", SecondMoments(lambda record: row(record[0]), bool(self.diagonal)), clip=1.0)
+            moments = SecondMoments(lambda record: row(record[0]), bool(self.diagonal), weights)
+            answer = ask("moments", moments, clip=1.0)
             deviations = ask.deviation("moments"), ask.deviation("gradient") / math.sqrt(self.steps)
             return self._frame(loss, state.u.size // len(state.u), answer, deviations, has_intercept)
 
         frame = ask.cond(t == 0, look, lambda ask: state.frame)
         p = state.u + frame.momentum * state.v
         linear = dataclasses.replace(loss, row=lambda x: _by(frame.basis, row(x)[: len(p)]))
-        g = ask("gradient", Gradient(linear, {"weights": p}), clip=frame.clip)["weights"]
+        lifted = linear if of_persons is None else dataclasses.replace(of_persons, loss=linear)
+        g = ask("gradient", Gradient(lifted, {"weights": p}), clip=frame.clip)["weights"]
         h = frame.curvature
         u, w = self._prox(problem, frame, p - g / h, state)
         tail = max(1, self.steps // 2)

@@ -13,6 +13,7 @@ from gossamer import geometry
 from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Bound, Problem
 from gossamer.oracle.locality import trusted
+from gossamer.oracle.people import People
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,15 @@ class BlackBox(Problem):
     def bind(self, constants: PyTree) -> "BlackBox":
         """Return the same problem over the trained leaves alone; `constants` has None in their place."""
         return dataclasses.replace(self, value=Bound.of(self.value, constants))
+
+    def by_person(self, people: People) -> "BlackBox":
+        """Return the same problem about persons; a Python function is handed batches of records, and must know rows."""
+        if self.python:
+            raise ValueError(
+                "a Python function of a batch (python=True) does not know which rows are one person's. Write it in JAX "
+                "for one row, or gather persons yourself and let each be a record."
+            )
+        return dataclasses.replace(self, value=people.lifted(self.value))
 
     def check(self, params: PyTree, record: PyTree) -> None:
         """Refuse a JAX function that does not return one float; a Python function is checked when it is called."""

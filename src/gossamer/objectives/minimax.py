@@ -12,6 +12,7 @@ from gossamer import geometry
 from gossamer.base import trees
 from gossamer.base.trees import PyTree
 from gossamer.objectives.problem import Bound, Problem
+from gossamer.oracle.people import People
 
 _EVALUATION = 0x2AB51C7
 """Seeds the public term's randomness where the objective is evaluated, so that its values can be compared."""
@@ -156,6 +157,14 @@ class Minimax(Problem):
             best_response=None if response is None else _BoundResponse(response, Bound.of(response.statistic, x)),
         )
 
+    def by_person(self, people: People) -> Self:
+        """Return the same game about persons: loss, and statistic, are the means, or sums, of those of their rows."""
+        response = self.best_response
+        return dataclasses.replace(
+            super().by_person(people),
+            best_response=None if response is None else _BoundResponse(response, people.lifted(response.statistic)),
+        )
+
     def check(self, params: PyTree, record: PyTree) -> None:
         """Refuse functions whose values have the wrong shape."""
         super().check(params, record)
@@ -187,7 +196,7 @@ class _OfPair:
 
 @dataclass(frozen=True)
 class _BoundResponse:
-    """A best response whose statistic is bound."""
+    """A best response whose statistic is bound, or that of a person; neither makes it larger than the clip."""
 
     inner: BestResponse
     statistic: Callable[[PyTree, PyTree], jax.Array]

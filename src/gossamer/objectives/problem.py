@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from gossamer.base.messages import first_few, outline
 from gossamer.base.trees import PyTree
+from gossamer.oracle.people import People
 
 
 class Problem:
@@ -37,6 +38,10 @@ class Problem:
     def bind(self, constants: PyTree) -> Self:
         """Return the same problem over the trained leaves alone; `constants` has None in their place."""
         return dataclasses.replace(self, loss=Bound.of(self.loss, constants))  # type: ignore[type-var]
+
+    def by_person(self, people: People) -> Self:
+        """Return the same problem about persons, each with the mean, or the sum, of the losses of its rows."""
+        return dataclasses.replace(self, loss=people.lifted(self.loss))  # type: ignore[type-var]
 
     def check(self, params: PyTree, record: PyTree) -> None:
         """Refuse a loss that fails, or does not return one float; `record` holds the shapes of one."""

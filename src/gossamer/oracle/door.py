@@ -36,9 +36,10 @@ from gossamer.oracle.clipping.factors import withheld
 from gossamer.oracle.correlation import mixed, scale
 from gossamer.oracle.integer_noise import integers
 from gossamer.oracle.lattice import Lattice
+from gossamer.oracle.people import People
 from gossamer.oracle.sampling import Sample, Sampler
 from gossamer.oracle.shards import Shards
-from gossamer.oracle.stored import Store
+from gossamer.oracle.stored import Store, StoredPeople
 from gossamer.privacy.arithmetic import LATTICE_BITS
 from gossamer.privacy.sampling import Stream
 from gossamer.privacy.schedule import Query, Schedule
@@ -207,7 +208,9 @@ class Oracle:
     def clipped_sum(self, h: Any, sample: Sample, clip: Clip) -> PyTree:
         """Return Σ clip(h(z_i)) over a sample, on all shards, in lattice points (or, without a lattice, as it is)."""
         door = self.door
-        locality.check(h, self.record(), door.n)
+        people = self._secrets.data if isinstance(self._secrets.data, People) else door.store
+        rows = people.length if isinstance(people, People | StoredPeople) else door.n
+        locality.check(h, self.record(), (door.n, rows))
 
         def total(batch: PyTree, mask: jax.Array) -> PyTree:
             return clip_and_sum(
@@ -233,6 +236,8 @@ class Oracle:
         """Return the shape of one record."""
         if self.door.store is not None:
             return self.door.store.record()
+        if isinstance(self._secrets.data, People):
+            return self._secrets.data.record()
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self._secrets.data)
 
     def _batch(self, sample: Sample, shard: jax.Array | int = 0) -> PyTree:
@@ -242,15 +247,17 @@ class Oracle:
             return data
         if store is not None:
             return store.sample(jnp.int32(shard), rows, rows if sample.coming is None else sample.coming)
-        begin = self._begin(shard)
-        return jax.tree.map(lambda leaf: leaf[begin + rows], data)
+        places = self._begin(shard) + rows
+        return data.take(places) if isinstance(data, People) else jax.tree.map(lambda leaf: leaf[places], data)
 
     def _tile(self, shard: jax.Array, start: jax.Array) -> PyTree:
-        """Return consecutive records of one shard, with zeros behind the last."""
-        shards, store = self.door.shards, self.door.store
+        """Return consecutive records of one shard, with zeros, or the last person again, behind the last."""
+        shards, store, data = self.door.shards, self.door.store, self._secrets.data
         if store is not None:
             return store.tile(shard, start)
         begin = self._begin(shard)
+        if isinstance(data, People):
+            return data.take(jnp.minimum(begin + start + jnp.arange(shards.tile, dtype=jnp.int32), data.n - 1))
 
         def cut(leaf: jax.Array) -> jax.Array:
             if len(leaf) == shards.tile:
@@ -261,7 +268,7 @@ class Oracle:
             filler = [(0, shards.tile - rest), *[(0, 0)] * (leaf.ndim - 1)]
             return jax.lax.cond(start + shards.tile <= len(leaf), inside, lambda: jnp.pad(leaf[-rest:], filler))
 
-        return jax.tree.map(cut, self._secrets.data)
+        return jax.tree.map(cut, data)
 
     def _begin(self, shard: jax.Array | int) -> jax.Array | int:
         """Return where a shard begins in this device's arrays."""

@@ -31,6 +31,10 @@ have norms of at most C(1 + 1e-6) each, `clip_factors` says why. In units of C:
   is a sum of two outer products, whose `squared_norms` counts half the sum of their lengths as a norm. Twice, for the
   two sums: at most 2·64·66·2u = 1.01e-3. Leaves are cut in the same blocks, and Minkowski's inequality adds up errors.
   Forms with many positions are added up in float64, where the same bound is below 1e-5 for 10^4 positions.
+  A person (`gossamer.oracle.people`) is a record of many positions, its rows. Its vector is made and stored before it
+  is measured and added (linear, second moments, vmap, instantiated ghost), so that it is one row here, however many
+  rows it came from; or it is such a form with many positions (Gram, lookups), added up in float64. A block has 64
+  persons in either case.
 * *lattice*: rint moves each of two sums by half a point per coordinate, and their difference by √d points at most:
   √d 2^-β ≤ 1.3e-4 for the d that are answered.
 * *underflow*: a number below 1.2e-38 counts as 0. In s·d that loses at most 1.2e-38·√m·‖a‖, and ‖a‖ < 2e19, or its

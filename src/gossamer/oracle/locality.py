@@ -73,8 +73,11 @@ def trusted(function: Callable[..., Any], because: str) -> Callable[..., Any]:
     return vouched
 
 
-def check(h: Callable[[PyTree], PyTree], record: PyTree, n: int) -> None:
-    """Refuse a function of one record that may look at other records; `record` holds the shapes of one."""
+def check(h: Callable[[PyTree], PyTree], record: PyTree, n: int | tuple[int, ...]) -> None:
+    """Refuse a function of one record that may look at other records; `record` holds the shapes of one.
+
+    `n` is how many rows the table has: several numbers, if it could be closed over in several forms.
+    """
     for name in operations(jax.make_jaxpr(h)(record), n):
         raise ValueError(
             f"the loss {name}, and whether each record's value then depends on that record alone cannot be seen. "
@@ -93,14 +96,14 @@ def calls_back(function: Callable[..., Any], *arguments: PyTree) -> bool:
     return _calls_back(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def operations(closed: core.ClosedJaxpr, n: int) -> Iterator[str]:
+def operations(closed: core.ClosedJaxpr, n: int | tuple[int, ...]) -> Iterator[str]:
     """Yield, in words, what a program of one record does that is not known to treat records apart."""
     for constant in closed.consts:
         yield from _table(constant, n)
     yield from _operations(closed.jaxpr, n)
 
 
-def _operations(jaxpr: core.Jaxpr, n: int) -> Iterator[str]:
+def _operations(jaxpr: core.Jaxpr, n: int | tuple[int, ...]) -> Iterator[str]:
     for eqn in jaxpr.eqns:
         for atom in eqn.invars:
             if isinstance(atom, core.Literal):
@@ -152,7 +155,8 @@ def _inner(eqn: core.JaxprEqn) -> Iterator[tuple[core.Jaxpr, tuple[Any, ...]]]:
                 yield part, ()
 
 
-def _table(constant: Any, n: int) -> Iterator[str]:
+def _table(constant: Any, n: int | tuple[int, ...]) -> Iterator[str]:
     """Yield a complaint if a constant has as many rows as the table; what is being traced is an earlier answer."""
-    if not isinstance(constant, jax.core.Tracer) and np.ndim(constant) > 0 and np.shape(constant)[0] == n:
+    sizes = n if isinstance(n, tuple) else (n,)
+    if not isinstance(constant, jax.core.Tracer) and np.ndim(constant) > 0 and np.shape(constant)[0] in sizes:
         yield f"closes over an array of shape {np.shape(constant)}, which has as many rows as the table"

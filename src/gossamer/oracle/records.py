@@ -9,8 +9,10 @@ from jax.sharding import Mesh
 
 from gossamer.base import processes
 from gossamer.base.trees import PyTree
-from gossamer.oracle.shards import Shards, local_rows, spread
-from gossamer.oracle.stored import Store, chunks_of, is_stored, longest_tile, marks_of
+from gossamer.oracle.people import People
+from gossamer.oracle.shards import Shards, local_rows, spread, spread_parts
+from gossamer.oracle.stored import Store, StoredPeople, chunks_of, is_stored, longest_tile, marks_of
+from gossamer.privacy.facts import Unit
 
 
 class Records(NamedTuple):
@@ -24,6 +26,7 @@ class Records(NamedTuple):
     """The shape of one record."""
     shards: Shards
     store: Store | None = None
+    unit: Unit = Unit("row")
 
 
 def place(data: PyTree, mesh: Mesh | None = None, count: int | None = None) -> Records:
@@ -31,6 +34,8 @@ def place(data: PyTree, mesh: Mesh | None = None, count: int | None = None) -> R
 
     Arrays that are mapped from files (`numpy.memmap`) stay on disk. The checks are those of `check_records`.
     """
+    if isinstance(data, People):
+        return _place_people(data, mesh, count)
     stored = is_stored(data)
     marks = marks_of(data)
     checked, here = processes.all_agree(lambda: _check_stored(data) if stored else check_records(data))
@@ -43,6 +48,26 @@ def place(data: PyTree, mesh: Mesh | None = None, count: int | None = None) -> R
     record = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), checked)
     whole = mesh is None and shards.count == 1
     return Records(checked if whole else spread(checked, shards, mesh, begin), n, record, shards)
+
+
+def _place_people(people: People, mesh: Mesh | None, count: int | None) -> Records:
+    """Put a table of persons where it is used; with one row for each it is a table like any other."""
+    stored = is_stored(people.rows)
+    if people.cap == 1 and not stored:
+        return place(people.gathered(), mesh, count)._replace(unit=people.unit)
+    marks = marks_of(people.rows)
+    rows, _ = processes.all_agree(lambda: _check_stored(people.rows) if stored else check_records(people.rows))
+    n = sum(processes.of_all(people.n))
+    shards = Shards.over(mesh, n, count, longest_tile(people.rows, people.cap))
+    begin = processes.all_agree(lambda: _check_share(people.n, shards, mesh))
+    if stored:
+        store = processes.all_agree(lambda: StoredPeople(people, shards, begin, marks))
+        return Records((), n, store.record(), shards, store, unit=people.unit)
+    if mesh is None and shards.count == 1:
+        placed = people.holding(rows, jnp.asarray(people.first), jnp.asarray(people.counts))
+    else:
+        placed = people.holding(*spread_parts(rows, people.first, people.counts, shards, mesh=mesh, begin=begin))
+    return Records(placed, n, people.record(), shards, unit=people.unit)
 
 
 def check_records(data: PyTree) -> tuple[PyTree, int]:

@@ -28,6 +28,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from gossamer.base import processes
 from gossamer.base.messages import is_whole, plain, shown
 from gossamer.base.trees import PyTree
 from gossamer.oracle.lattice import BLOCK, zeros_like
@@ -159,22 +160,62 @@ def local_rows(n: int, mesh: Mesh, shards: int | None = None) -> slice:
 def spread(rows: PyTree, shards: Shards, mesh: Mesh | None, begin: int) -> PyTree:
     """Return the rows of this process, from `begin` on, in their shards, each padded with zeros to the same length."""
 
+    def cut(k: int) -> slice:
+        return slice(shards.first(k) - begin, shards.first(k) - begin + shards.size(k))
+
+    return _laid(rows, cut, shards.rows, shards, mesh)
+
+
+def spread_parts(
+    rows: PyTree, first: np.ndarray, counts: np.ndarray, shards: Shards, *, mesh: Mesh | None, begin: int
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Spread records that are parts of longer arrays: those of this process, from record `begin` on.
+
+    Record i has `counts[i]` rows from `first[i]` on, one record's behind those of the one before. Returns rows, first
+    and counts in their shards. Rows are padded to those of the longest shard, and `first` counts from the first row of
+    the device. Records of padding have no rows.
+    """
+    ends = np.append(first, first[-1] + counts[-1])
+
+    def cut(k: int) -> slice:
+        start = shards.first(k) - begin
+        return slice(int(ends[start]), int(ends[start + shards.size(k)]))
+
+    mine = _mine(shards, mesh)
+    longest = max(processes.of_all(max(cut(k).stop - cut(k).start for k in mine)))
+    if shards.here * longest >= 2**31 - 1:
+        raise ValueError("a table by persons must have fewer than 2^31 rows on one device.")
+    moved = np.repeat([k % shards.here * longest - cut(k).start for k in mine], [shards.size(k) for k in mine])
+    own = (first + moved).astype(np.int32)
+    return _laid(rows, cut, longest, shards, mesh), *spread((own, counts), shards, mesh, begin)
+
+
+def _mine(shards: Shards, mesh: Mesh | None) -> range:
+    """Return the shards of this process."""
+    if mesh is None:
+        return range(shards.count)
+    mine = [k for k, device in enumerate(mesh.devices.flat) if device.process_index == jax.process_index()]
+    return range(mine[0] * shards.here, (mine[-1] + 1) * shards.here)
+
+
+def _laid(rows: PyTree, cut: Callable[[int], slice], length: int, shards: Shards, mesh: Mesh | None) -> PyTree:
+    """Return arrays in which every shard has so much room, for what is cut out of rows for it, and zeros behind."""
+
     def padded(leaf: np.ndarray, numbers: range) -> np.ndarray:
-        parts = np.zeros((len(numbers), shards.rows, *leaf.shape[1:]), leaf.dtype)
+        parts = np.zeros((len(numbers), length, *leaf.shape[1:]), leaf.dtype)
         for part, k in zip(parts, numbers, strict=True):
-            first = shards.first(k) - begin
-            part[: shards.size(k)] = leaf[first : first + shards.size(k)]
+            own = leaf[cut(k)]
+            part[: len(own)] = own
         return parts.reshape(-1, *leaf.shape[1:])
 
     def place(leaf: np.ndarray) -> jax.Array:
         def device(index: Any) -> np.ndarray:
-            k = (index[0].start or 0) // shards.rows
+            k = (index[0].start or 0) // length
             return padded(leaf, range(k, k + shards.here))
 
-        shape = (shards.count * shards.rows, *leaf.shape[1:])
         if mesh is None:
             return jnp.asarray(padded(leaf, range(shards.count)))
-        return jax.make_array_from_callback(shape, over_rows(mesh), device)
+        return jax.make_array_from_callback((shards.count * length, *leaf.shape[1:]), over_rows(mesh), device)
 
     return jax.tree.map(place, jax.tree.map(np.asarray, rows))
 

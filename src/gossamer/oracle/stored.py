@@ -25,10 +25,13 @@ import numpy as np
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle.lattice import BLOCK
+from gossamer.oracle.people import People
 from gossamer.oracle.shards import Shards
 
 CHUNK_BYTES = 8 << 20
 """What a full pass has of a table in memory at a time; the same in memory, so that bits are the same."""
+PERSONS_BYTES = 1 << 20
+"""The same of persons, whose rows are gathered first: it stays in the processor's cache."""
 SMALL_BYTES = 64 << 20
 """An array up to this size, such as the labels of ten million records, is held in memory after all."""
 _CHECKED_BYTES = 32 << 20
@@ -116,6 +119,32 @@ class Store:
             rows = self._shards.tile
             read = [_filled(source.part(which, which + rows), rows) for source in self._sources]
         return [part.astype(shape.dtype, copy=False) for part, shape in zip(read, self._shapes, strict=True)]
+
+
+class StoredPeople(Store):
+    """Persons whose rows are on disk: a record is what `People` gathers, row by row."""
+
+    def __init__(self, people: People, shards: Shards, begin: int = 0, marks: "Marks | None" = None):
+        """Take the persons of one process, of which the first is person `begin` of the whole table."""
+        super().__init__(people.rows, shards, begin, marks)
+        self._people, self._dtypes = people, [shape.dtype for shape in self._shapes]
+        self._shapes, self._structure = jax.tree.flatten(people.record())
+
+    @property
+    def length(self) -> int:
+        """How many rows there are, which is not public."""
+        return self._people.length
+
+    def _read(self, which: Any) -> list[np.ndarray]:
+        """Read persons by their places, or the tile that begins at a place; who is beyond the end is masked anyway."""
+        persons = which if isinstance(which, np.ndarray) else which + np.arange(self._shards.tile)
+        places, present = self._people.places(np.minimum(persons, self._people.n - 1))
+        read = [
+            source.rows(places.reshape(-1)).astype(t) for source, t in zip(self._sources, self._dtypes, strict=True)
+        ]
+        if self._people.cap == 1:
+            return read
+        return [*(part.reshape(*places.shape, *part.shape[1:]) for part in read), present]
 
 
 class _InMemory:
@@ -236,9 +265,10 @@ def chunks_of(data: PyTree) -> Iterator[list[np.ndarray]]:
         yield [source.part(start, start + rows) for source in sources]
 
 
-def longest_tile(data: PyTree) -> int:
-    """Return how many rows of a table a full pass has in memory at a time, at most: whole blocks."""
-    return BLOCK * -(-_rows_in(CHUNK_BYTES, jax.tree.leaves(data)) // BLOCK)
+def longest_tile(data: PyTree, cap: int = 1) -> int:
+    """Return how many records of so many rows a full pass has in memory at a time, at most: whole blocks."""
+    size = CHUNK_BYTES if cap == 1 else PERSONS_BYTES
+    return BLOCK * -(-_rows_in(size // cap, jax.tree.leaves(data)) // BLOCK)
 
 
 def _rows_in(size: int, leaves: list[Any]) -> int:

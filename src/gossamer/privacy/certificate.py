@@ -225,6 +225,7 @@ def certify(
     trusted: tuple[str, ...] = (),
     loss_bounds: LossBounds | None = None,
     purchases: tuple[Bought, ...] = (),
+    unit: Unit = Unit("row"),  # noqa: B008  (frozen)
 ) -> Certificate:
     """Write the certificate of a plan: it is known before the first query.
 
@@ -236,13 +237,14 @@ def certify(
       trusted: the reasons for which parts of the loss were not checked.
       loss_bounds: what the guarantee of a perturbed minimiser rests on.
       purchases: which of the queries are not the method's own.
+      unit: whose data neighbouring tables differ in.
     """
     return Certificate(
         epsilon=float(plan.budget.epsilon),
         delta=float(plan.budget.delta),
         neighbors=plan.budget.neighbors,
         n=plan.n,
-        unit=Unit("row"),
+        unit=unit,
         covers="reals" if _is_mixed(plan.schedule) else "bits",
         schedule=plan.schedule,
         purchases=purchases,

@@ -24,7 +24,7 @@ def write(fields: dict[str, Any]) -> str:
         "format": _FORMAT,
         **fields,
         "epsilon": _finite_or_word(fields["epsilon"]),
-        "unit": dataclasses.asdict(fields["unit"]),
+        "unit": {name: value for name, value in vars(fields["unit"]).items() if value is not None},
         "schedule": fields["schedule"].to_dicts(),
         "purchases": [{**vars(each), "apart": _written(each.apart)} for each in fields["purchases"]],
         "leaks": [dataclasses.asdict(leak) for leak in fields["leaks"]],

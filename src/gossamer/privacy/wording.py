@@ -5,22 +5,34 @@ from typing import TYPE_CHECKING, Any
 from gossamer.base.leak import Leak, Where
 from gossamer.privacy.budget import Neighbors
 from gossamer.privacy.discovery import Discovery
-from gossamer.privacy.facts import Bought, Covers, LossBounds, UnitName
+from gossamer.privacy.facts import Bought, Covers, IdRule, LossBounds, Unit, UnitName
 
 if TYPE_CHECKING:
     from gossamer.privacy.certificate import Certificate
     from gossamer.privacy.searching import Selection
 
-_NEIGHBORS: dict[Neighbors, str] = {
-    "replace_one": "Two tables are neighbours when they have the same number of records and differ in one of them.",
-    "add_remove": "Two tables are neighbours when one has a record in a row where the other has none; n, which answers "
-    "are divided by, is the same public number for both.",
+_NEIGHBORS: dict[UnitName, dict[Neighbors, str]] = {
+    "row": {
+        "replace_one": "Two tables are neighbours when they have the same number of records and differ in one of them.",
+        "add_remove": "Two tables are neighbours when one has a record in a row where the other has none; n, which "
+        "answers are divided by, is the same public number for both.",
+    },
+    "person": {
+        "replace_one": "Two tables are neighbours when they have the same ids and differ in the rows of one person: in "
+        "any or all of them, and in their number. An id is a name, and only says which rows belong together.",
+        "add_remove": "Two tables are neighbours when one has a person, with all its rows, where the other has nobody; "
+        "n, which answers are divided by, is the same public number for both.",
+    },
 }
-_UNITS: dict[UnitName, str] = {
-    "row": "Each record is one row: a person with several rows is protected only as far as group privacy goes.",
+_PUBLIC: dict[UnitName, str] = {
+    "row": "The number of records n is public.",
+    "person": "The number of persons n is public. The number of rows is not.",
+}
+_IDS: dict[IdRule, str] = {
+    "normalised": "no row is without an id.",
+    "normalised, missing ones apart": "each row without an id counts as a person of its own.",
 }
 _ALWAYS = (
-    "The number of records n is public.",
     "The loss, the starting point and all hyper-parameters were chosen without looking at these records.",
     "The attacker sees the result and everything public about the run, but neither memory nor running times.",
 )
@@ -48,7 +60,8 @@ _DIAGNOSTICS = "Non-private diagnostics were computed and looked at: they are ou
 
 def conditions(certificate: "Certificate") -> tuple[str, ...]:
     """Return what must be true for the guarantee to hold, and what else a reader must know about it."""
-    sentences = [_NEIGHBORS[certificate.neighbors], _UNITS[certificate.unit.name], *_ALWAYS]
+    unit = certificate.unit
+    sentences = [_NEIGHBORS[unit.name][certificate.neighbors], *_unit(unit), _PUBLIC[unit.name], *_ALWAYS]
     sentences += _COVERS[certificate.covers]
     if any(isinstance(query.sampling, Discovery) for query in certificate.schedule):
         sentences.append(
@@ -114,6 +127,20 @@ def _selected(selection: "Selection") -> str:
         f"most {selection.most} are made. How many were made is secret, and so is everything about the others. "
         "Which settings could be tried was fixed without looking at these records; which one was chosen is part of the "
         "private result."
+    )
+
+
+def _unit(unit: Unit) -> tuple[str, ...]:
+    """Return what a record is."""
+    if unit.ids is None:
+        return ("Each record is one row: a person with several rows is protected only as far as group privacy goes.",)
+    where = "" if unit.column is None else f" in column {unit.column!r}"
+    most = "one row, the first" if unit.rows == 1 else f"{unit.rows} rows, the first"
+    return (
+        f"Each record is one person: all rows with the same id{where}. Of a person, at most {most} in the table, "
+        "count.",
+        f"Ids are compared without spaces, case and the form of a number; {_IDS[unit.ids]} Whoever has two ids is "
+        "protected as two persons.",
     )
 
 

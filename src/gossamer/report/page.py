@@ -24,6 +24,8 @@ _PRIVATE = (
     "Everything on this page was computed from the private answers listed above and from public facts, except what is "
     "marked NOT MET or as a leak."
 )
+_RECORD = {"row": "record", "person": "person"}
+_RECORDS = {unit: f"{word}s" for unit, word in _RECORD.items()}
 _EXACT = "This page shows what was computed from the records without noise: keep it as safe as they are."
 _MOST_UNMET = 3
 """More of them would fill a phone; they are counted instead, and listed further below."""
@@ -73,7 +75,7 @@ def _header(certificate: Certificate, pipeline: Mapping[str, Any]) -> Markup:
     what: list[Any] = [title[:1].upper() + title[1:]]
     if target is not None:
         what += [" for ", element("span", target, class_="name")]
-    what.append(f", trained by {certificate.method} on {number(certificate.n)} records.")
+    what.append(f", trained by {certificate.method} on {number(certificate.n)} {_RECORDS[certificate.unit.name]}.")
     return element(
         "header",
         element("div", "Gossamer", class_="brand"),
@@ -116,9 +118,11 @@ def _brief(judgement: Judgement) -> Iterable[str]:
 def _key_figures(certificate: Certificate, judgement: Judgement) -> Markup:
     odds = judgement.scheduled.even_odds() if math.isfinite(certificate.epsilon) else 1.0
     figures = {
-        "ε: how much one record can matter; smaller is stronger": number(certificate.epsilon),
+        f"ε: how much one {_RECORD[certificate.unit.name]} can matter; smaller is stronger": number(
+            certificate.epsilon
+        ),
         "δ: the allowance for exceptions": number(certificate.delta, 3),
-        "records, a public number": number(certificate.n),
+        f"{_RECORDS[certificate.unit.name]}, a public number": number(certificate.n),
         "an attacker’s best guess at even odds is right, at most": at_most(odds),
     }
     return element(

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
+from gossamer.privacy.budget import Neighbors
 from gossamer.privacy.certificate import Certificate
+from gossamer.privacy.facts import UnitName
 from gossamer.report.figures import Axis, Line, chart
 from gossamer.report.judging import WEAK, Judgement
 from gossamer.report.markup import Markup, at_most, element, equation, number, percent, rounded_up
@@ -16,12 +18,21 @@ _LARGEST_EXPONENT = 30
 """Beyond it e to the power of ε says nothing as a number."""
 _NOT_PROMISED = (
     "The model may learn what is true of people in general: that is what it is for.",
-    "A person with several rows is protected less than a person with one.",
     "Another run on the same table is another promise, and the costs of the two add up.",
 )
-_NEIGHBORS = {
-    "replace_one": "For all tables D and D′ of n records that differ in one of them,",
-    "add_remove": "For all tables D and D′ of which one has a record in a row where the other has none,",
+_SEVERAL: dict[UnitName, str] = {
+    "row": "A person with several rows is protected less than a person with one.",
+    "person": "A person with two ids in the table is protected less than a person with one.",
+}
+_NEIGHBORS: dict[UnitName, dict[Neighbors, str]] = {
+    "row": {
+        "replace_one": "For all tables D and D′ of n records that differ in one of them,",
+        "add_remove": "For all tables D and D′ of which one has a record in a row where the other has none,",
+    },
+    "person": {
+        "replace_one": "For all tables D and D′ with the same n ids that differ in the rows of one person,",
+        "add_remove": "For all tables D and D′ of which one has a person where the other has nobody,",
+    },
 }
 
 
@@ -36,7 +47,7 @@ def promise(certificate: Certificate, judgement: Judgement) -> Markup:
         element("p", doubt, class_="bad") if judgement.faults else "",
         paragraphs(*_plain_words(certificate, judgement)),
         element("h3", "What is not promised"),
-        bullets(_NOT_PROMISED),
+        bullets((_SEVERAL[certificate.unit.name], *_NOT_PROMISED)),
         element("h3", "In symbols"),
         element(
             "p",
@@ -49,8 +60,8 @@ def promise(certificate: Certificate, judgement: Judgement) -> Markup:
             class_="formula",
         ),
         remark(
-            f"{_NEIGHBORS[certificate.neighbors]} and every set S of outcomes. M is the whole run. "
-            f"(neighbors = {certificate.neighbors})"
+            f"{_NEIGHBORS[certificate.unit.name][certificate.neighbors]} and every set S of outcomes. M is the whole "
+            f"run. (neighbors = {certificate.neighbors})"
         ),
     )
 
@@ -70,18 +81,26 @@ def _plain_words(certificate: Certificate, judgement: Judgement) -> tuple[str, s
     growth = f"e to the power of {number(certificate.epsilon)}" if large else number(math.exp(certificate.epsilon), 3)
     likeness = "a similar" if judgement.scheduled.even_odds() < WEAK else "another, perhaps a very different,"
     return (
-        f"The table has {number(certificate.n)} rows, and each row is one person’s record. Take any one of them. "
+        f"The table has {_whom(certificate)} Take any one of them. "
         "Everything that was published about this run, the model and this report included, would have come out with "
         f"{likeness} probability if that record had {change}. No outcome is more than about {growth} times as likely "
         f"in one case as in the other, apart from an allowance of {number(certificate.delta, 3)}. The first number is "
         "e to the power of ε, the second is δ.",
-        "What this means against the strongest attacker: someone who knows every other row, knows how the model was "
+        "What this means against the strongest attacker: someone who knows every other record, knows how the model was "
         f"trained, {suspicion}, and sees the model, guesses right at most "
         f"{at_most(judgement.scheduled.even_odds())} of the time. Tossing a coin, they would be right half the time.",
         f"Suppose they accept a false alarm in {percent(_ALARM, 0)} of the cases in which their suspicion is wrong. "
         f"Then they recognise at most {at_most(judgement.scheduled.found(_ALARM))} of the cases in which it is right. "
         f"Blind guessing recognises {percent(_ALARM, 0)}.",
     )
+
+
+def _whom(certificate: Certificate) -> str:
+    n, most = number(certificate.n), certificate.unit.rows
+    if most is None:
+        return f"{n} rows, and each row is one person’s record."
+    several = f"up to {most} rows" if most > 1 else "one row"
+    return f"{n} persons, and all the rows of a person, of which {several} count, are one record."
 
 
 def attacker(certificate: Certificate, judgement: Judgement) -> Markup:

@@ -14,6 +14,7 @@ import numpy as np
 
 from gossamer import audit, methods
 from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.oracle.people import People
 from gossamer.privacy import accounting
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.privacy.budget import Budget
@@ -21,6 +22,7 @@ from gossamer.privacy.schedule import Schedule
 from gossamer.runs.folder import Run
 from gossamer.runs.posing import records_of
 from gossamer.runs.synthetic import synthetic_table
+from gossamer.tables.ids import persons_of
 from gossamer.tables.table import Table
 
 if TYPE_CHECKING:
@@ -39,15 +41,23 @@ def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0
     """
     n = min(certificate.n, _FEW if len(getattr(run.model, "layers_", ())) > 1 else _MANY)
     _, task = _posed(run, synthetic_table(run.schema, n, seed), certificate, n, seed)
-    rows, targets, *groups = task.data
+    arrays = task.data.rows if isinstance(task.data, People) else task.data
+    rows, targets, *groups = arrays
     longest = np.full(rows.shape[1], 1 / math.sqrt(rows.shape[1]), rows.dtype)
     canary, opposite = ((longest, *(end(column) for column in (targets, *groups))) for end in (np.max, np.min))
-    for column, value in zip(task.data, canary, strict=True):
-        column[0] = value
+    data: Any = task.data
+    if isinstance(data, People):  # as many rows as count, all alike
+        canary, opposite = (
+            tuple(np.repeat(np.asarray(value)[None], data.cap, axis=0) for value in each) for each in (canary, opposite)
+        )
+        data = data.with_room().replaced(0, canary)
+    else:
+        for column, value in zip(data, canary, strict=True):
+            column[0] = value
     budget = training_budget(certificate)
     return audit.empirical_epsilon(
         task.problem,
-        task.data,
+        data,
         row=0,
         record=opposite if budget.neighbors == "replace_one" else None,
         method=task.method,
@@ -65,6 +75,8 @@ def attack_one_run(run: Run, certificate: "Certificate", canaries: int, seed: in
     there are columns point in directions of their own, and more of them stand in each other's way.
     """
     _, task = _posed(run, synthetic_table(run.schema, canaries, seed), certificate, canaries, seed)
+    if isinstance(task.data, People):
+        raise ValueError("a rehearsal with canaries is about rows, and this run protects persons. Leave out `run`.")
     rows, targets, *groups = task.data
     directions = np.random.default_rng(seed).normal(size=rows.shape)
     longest = (directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype(rows.dtype)
@@ -102,13 +114,15 @@ def attack_members(
     What comes out about a given table is NOT PRIVATE.
     """
     pool = synthetic_table(run.schema, 2 * min(certificate.n, _FEW), seed) if table is None else table
-    n = min(certificate.n, pool.n // 2, _MANY)
+    ids = run.schema.person_of(pool)
+    size = pool.n if ids is None else persons_of(ids).number
+    n = min(certificate.n, size // 2, _MANY)
     estimator, task = _posed(run, pool, certificate, n, seed)
-    chosen = np.random.default_rng(seed).permutation(pool.n)[: 2 * n]
+    chosen = np.random.default_rng(seed).permutation(size)[: 2 * n]
     loss = estimator.record_loss(task)
     return audit.membership_inference(
         task.problem,
-        tuple(column[chosen] for column in task.data),
+        task.data.among(chosen) if isinstance(task.data, People) else tuple(column[chosen] for column in task.data),
         task.method,
         training_budget(certificate),
         task.init,
@@ -157,4 +171,4 @@ def _posed(run: Run, table: Table, certificate: "Certificate", n: int, seed: int
     estimator = run.recipe.estimator(
         run.schema, training_budget(certificate), method=_method(certificate, n), random_state=seed, **bought
     )
-    return estimator, estimator.pose(*records_of(table, run.schema, run.recipe))
+    return estimator, estimator.pose(*records_of(table, run.schema, run.recipe), person=run.schema.person_of(table))

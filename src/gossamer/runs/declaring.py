@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossamer.base.messages import is_whole
 from gossamer.learn._objectives import Objective
 from gossamer.runs import demo
 from gossamer.tables.flags import schema_from_flags
@@ -38,13 +39,21 @@ def declare(
     schema: Path | None = None,
     target: str | None = None,
     group: str | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
     **flags: Any,
 ) -> Schema:
     """Return the schema of a file, or as flags declare it; what they leave out is drafted from the data, and leaks."""
     given = {name: value for name, value in flags.items() if value}
+    if rows_per_person is not None and not is_whole(rows_per_person):
+        raise ValueError(f"--rows-per-person {rows_per_person} must be a whole number of at least 1.")
     if schema is None:
         if target is None:
             raise ValueError("--target is missing: name the column to predict.")
+        if person is not None:
+            given |= {"person": person, "rows_per_person": rows_per_person or 10}
+        elif rows_per_person is not None:
+            raise ValueError("--rows-per-person goes with --person, the column that says whose row it is.")
         return schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
     read = read_schema(schema)
     if read.group is None and (group is not None or "groups" in given):
@@ -54,7 +63,16 @@ def declare(
         )
     if given:
         raise ValueError(f"--schema does not go with flags for {', '.join(given)}. Write them into {schema}.")
-    for name, wanted, found in (("target", target, read.target), ("group", group, read.group)):
+    roles: tuple[tuple[str, Any, Any], ...] = (
+        ("target", target, read.target),
+        ("group", group, read.group),
+        ("person", person, read.person),
+        ("rows-per-person", rows_per_person, None if read.person is None else read.rows_per_person),
+    )
+    for name, wanted, found in roles:
         if wanted is not None and wanted != found:
-            raise ValueError(f"--{name} {wanted} differs from {schema}, where {name} = {found!r}. Correct one of them.")
+            raise ValueError(
+                f"--{name} {wanted} differs from {schema}, where {name.replace('-', '_')} = {found!r}. Correct one of "
+                "them."
+            )
     return read

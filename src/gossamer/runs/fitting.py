@@ -22,6 +22,7 @@ from gossamer.base.leak import Leak
 from gossamer.base.messages import first_few
 from gossamer.runs.posing import posed
 from gossamer.runs.recipe import Recipe
+from gossamer.tables.ids import persons_of
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
 
@@ -42,19 +43,24 @@ _WEAK_DELTA = 1e-2
 """A promise that may fail once in a hundred times is worth a warning to those who did not ask for it."""
 
 
-def promise(table: Table, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
-    """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak."""
+def promise(table: Table, schema: Schema, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
+    """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak.
+
+    n is the number of persons, if they are protected.
+    """
     from gossamer.privacy.budget import Budget
 
-    if table.n < FEWEST_ROWS:
+    ids = schema.person_of(table)
+    n, what = (table.n, "row") if ids is None else (persons_of(ids).number, "person")
+    if n < FEWEST_ROWS:
         raise ValueError(
-            f"{table.source} has {table.n} row{'s' * (table.n > 1)}, and at least {FEWEST_ROWS} are needed. The noise "
+            f"{table.source} has {n} {what}{'s' * (n > 1)}, and at least {FEWEST_ROWS} are needed. The noise "
             "that hides one of so few people leaves nothing to learn."
         )
-    budget = Budget(epsilon, table.n**-1.1 if delta is None else delta, neighbors)
+    budget = Budget(epsilon, n**-1.1 if delta is None else delta, neighbors)
     if delta is None and budget.is_private and budget.delta > _WEAK_DELTA:
         warnings.warn(
-            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {table.n}, is weak: that is about the "
+            f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {n}, is weak: that is about the "
             "probability that the promise fails altogether. Choose a smaller one, such as --delta 1e-5.",
             WeakGuaranteeWarning,
             stacklevel=2,
@@ -175,6 +181,7 @@ class Payment(NamedTuple):
 
     file: Path
     table: Table
+    schema: Schema
     budget: "Budget"
     objective: str
     out: Path | None
@@ -182,9 +189,11 @@ class Payment(NamedTuple):
     def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan") -> int:
         """Reserve the cost and return the reservation's number; a run that is continued has paid, for the same."""
         from gossamer.privacy.budget_file import BudgetFile, fingerprint
+        from gossamer.privacy.facts import scope_of
 
         def pay() -> int:
-            return BudgetFile(self.file).reserve(planned, self.table, f"{self.objective}, {self.out}").id
+            what = f"{self.objective}, {self.out}"
+            return BudgetFile(self.file).reserve(planned, self.table, what, scope_of(self.schema.person)).id
 
         if checkpoints is None:
             return pay()

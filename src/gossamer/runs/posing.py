@@ -29,7 +29,12 @@ def posed(
     """
     if not schema.is_open:
         estimator = recipe.estimator(schema, budget, **parameters)
-        return estimator, estimator.pose(*records_of(table, schema, recipe))
+        return estimator, estimator.pose(*records_of(table, schema, recipe), person=schema.person_of(table))
+    if schema.person is not None:
+        raise ValueError(
+            f"persons are to be protected (person = {schema.person!r}), and what is not declared would be bought by "
+            f"rows: {', '.join(schema.undeclared) or 'the target'}. Declare it: `gossamer schema` drafts a file."
+        )
     groups = (schema.group_of(table),) if recipe.record.grouped else ()
     finds, buys = (schema.target_undeclared == what for what in ("classes", "number"))
     labels = schema.target_texts(table) if finds else np.array([])

@@ -76,7 +76,7 @@ class Recipe:
                     "file, pass --group COLUMN --groups 'a|b'."
                 )
             public["groups"] = list(schema.groups)
-        return self.bare_estimator(budget, **public, **parameters)
+        return self.bare_estimator(budget, rows_per_person=schema.rows_per_person, **public, **parameters)
 
     def bare_estimator(self, budget: "Budget", **parameters: Any) -> "PrivateEstimator":
         """Return the estimator, unfitted, as this recipe sets it, with more parameters."""

@@ -11,6 +11,7 @@ from gossamer.tables.table import Table, TableBuilder
 def synthetic_table(schema: Schema, n: int, seed: int) -> Table:
     """Return n rows with every value drawn by itself: uniform between bounds and among categories, classes and groups.
 
+    If persons are protected, each has one row.
     Half of the amounts are 0. Targets have nothing to do with the rest: a model knows of them only what it memorised.
     """
     rng = np.random.default_rng(seed)
@@ -19,6 +20,8 @@ def synthetic_table(schema: Schema, n: int, seed: int) -> Table:
         columns[schema.target] = _column(Declaration(Number(*schema.target_range)), n, rng)
     lists = {schema.target: schema.classes, schema.group: schema.groups}
     columns |= {name: rng.choice(values, n).tolist() for name, values in lists.items() if name is not None and values}
+    if schema.person is not None:
+        columns[schema.person] = list(map(str, range(n)))
     builder = TableBuilder("a table made from the schema", tuple(columns))
     builder.add(columns.values())
     return builder.table()

@@ -28,6 +28,8 @@ def schema_from_flags(
     groups: str | None = None,
     missing: Sequence[str] = (),
     from_data: bool = False,
+    person: str | None = None,
+    rows_per_person: int = 10,
 ) -> Schema:
     """Return a schema as flags declare it; what they do not declare, a run has to buy.
 
@@ -45,6 +47,8 @@ def schema_from_flags(
       groups: the values of the group.
       missing: values that stand for a missing one in every column, such as "-999".
       from_data: whether to draft from the records what is not declared instead, which is marked so.
+      person: the column of ids, if persons are to be protected and not rows.
+      rows_per_person: how many rows of a person count.
     """
     columns = {}
     missing = tuple(missing)
@@ -68,7 +72,7 @@ def schema_from_flags(
             except ValueError as error:
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
-        if name != target and name not in columns:
+        if name not in (target, person) and name not in columns:
             columns[name] = (
                 draft_column(table[name], table.n, missing) if from_data else Declaration(Undeclared(), absent=missing)
             )
@@ -93,6 +97,8 @@ def schema_from_flags(
         group=group,
         groups=_values(groups) if groups is not None else listed(table, group, "group") if group is not None else (),
         groups_read_from_data=groups is None and group is not None,
+        person=person,
+        rows_per_person=rows_per_person,
         **of_target,
     )
 

@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 
 from gossamer.base.leak import Leak
-from gossamer.base.messages import first_few, quoted
+from gossamer.base.messages import first_few, is_whole, quoted
 from gossamer.tables.encoding import Declaration, Encoding, first_row, numbers_of, remarks_on
+from gossamer.tables.ids import Ids, persons_of
 from gossamer.tables.kinds import Amount, Category, Hashed, Ignore, Number, Undeclared, require_distinct
 from gossamer.tables.table import MISSING, Column, Table, is_missing
 
@@ -46,6 +47,10 @@ class Schema(Encoding):
     target_range_read_from_data: bool = False
     target_undeclared: Literal["classes", "number"] | None = None
     """What the target is, if its classes or its range are not declared: a run has to buy them."""
+    person: str | None = None
+    """The column of ids that say whose row it is: a person is then protected with all its rows. It is no feature."""
+    rows_per_person: int = 10
+    """How many rows of a person count at most."""
 
     def __post_init__(self) -> None:
         if self.target_range is not None:
@@ -67,6 +72,7 @@ class Schema(Encoding):
             require_values("groups", self.groups)
         elif self.groups:
             raise ValueError("groups are listed but group, the column that has them, is not named.")
+        self._check_person()
         for name, declared in self.columns.items():
             if isinstance(declared.kind, Category):
                 require_values(f"column {name!r}: values", declared.kind.values)
@@ -74,6 +80,17 @@ class Schema(Encoding):
             kinds = {name: declared.kind for name, declared in self.columns.items()}
             reasons = [f"{name!r} ({kind.reason})" for name, kind in kinds.items() if isinstance(kind, Ignore)]
             raise ValueError(f"no column is left to learn from. Ignored are: {first_few(reasons)}.")
+
+    def _check_person(self) -> None:
+        if self.person is not None and self.person in (self.target, self.group):
+            raise ValueError(f"person = {self.person!r} is also the target or the group; name another column.")
+        if self.person in self.features:
+            raise ValueError(
+                f"person = {self.person!r} is also in columns; who somebody is must not be learnt from. Take that part "
+                'out, or write kind = "ignore" there.'
+            )
+        if not is_whole(self.rows_per_person):
+            raise ValueError(f"rows_per_person = {quoted(self.rows_per_person)} must be a whole number of at least 1.")
 
     def _check_range(self, target_range: tuple[float, float]) -> None:
         if self.classes:
@@ -119,7 +136,7 @@ class Schema(Encoding):
         alike = [label for label in self.classes if spelled[label.casefold()] > 1]
         if alike:
             found.append(f"classes that differ in nothing but case count as different: {first_few(map(repr, alike))}.")
-        known = {self.target, self.group, *self.columns}
+        known = {self.target, self.group, self.person, *self.columns}
         extra = [name for name in table.names if name not in known]
         if extra:
             found.append(f"columns that the schema does not mention are ignored: {', '.join(map(repr, extra))}.")
@@ -171,6 +188,22 @@ class Schema(Encoding):
                 "there. Correct it, or drop such rows (a row of totals at the end of an export is one)."
             )
         return numbers[column.codes]
+
+    def person_of(self, table: Table) -> Ids | None:
+        """Return whose row each is; None if rows are protected and not persons."""
+        if self.person is None:
+            return None
+        column = table[self.person]
+        ids = Ids([None if code < 0 else column.values[code] for code in column.codes.tolist()])
+        ids.name = self.person
+        missing = persons_of(ids).codes < 0
+        if missing.any():
+            raise ValueError(
+                f"{table.source}, {table.place(int(np.argmax(missing)))}: there is no id in the person column "
+                f"{self.person!r}, so that nobody can say whose row it is. Fill it in, or drop such rows; if each of "
+                "them is of a person of its own, give each an id that nobody else has."
+            )
+        return ids
 
     def group_of(self, table: Table) -> np.ndarray:
         """Return each row's group."""

@@ -4,6 +4,8 @@
     classes = ["<=50K", ">50K"]          # of two, scores are for the last; target_range = [0, 100] for a number
     group = "sex"                        # optional, with groups = [...]
     groups = ["Female", "Male"]
+    person = "patient_id"                # optional: who is protected, with all rows of that id
+    rows_per_person = 10                 # of which so many count
 
     [columns.age]
     kind = "number"                      # low, high
@@ -67,9 +69,10 @@ _OPTIONAL = ("ignore", "hashed")
 _LISTS = ("classes", "groups", "values", "absent")
 _READ = ("classes_read_from_data", "target_range_read_from_data", "groups_read_from_data")
 _FLAGS = ("missing", "read_from_data", *_READ)
-_TEXTS = ("target", "group", "kind", "reason")
+_TEXTS = ("target", "person", "group", "kind", "reason")
 _TARGET = ("target", "classes", "classes_read_from_data", "target_range", "target_range_read_from_data")
-_TOP = (*_TARGET, "group", "groups", "groups_read_from_data", "columns")
+_PERSON = ("person", "rows_per_person")
+_TOP = (*_TARGET, *_PERSON, "group", "groups", "groups_read_from_data", "columns")
 _HEAD = """\
 # What the columns of a table mean, and which of their bounds are public.
 #
@@ -126,7 +129,8 @@ def schema_from_dict(plain: Mapping[str, Any], source: str = "schema") -> Schema
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """Return the schema as a dictionary of the form of the TOML file."""
-    plain = {name: getattr(schema, name) for name in _TOP if name != "columns"}
+    told = [name for name in _TOP if name != "columns" and (name not in _PERSON or schema.person is not None)]
+    plain = {name: getattr(schema, name) for name in told}
     plain["columns"] = {name: _plain(declared) for name, declared in schema.columns.items()}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items() if value}
 

@@ -18,13 +18,16 @@ import jax.numpy as jnp
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping import ghost, linear, moments, per_record
 from gossamer.oracle.clipping.factors import Clip, as_blocks, fits, withheld
-from gossamer.oracle.lattice import Lattice, zeros_like
+from gossamer.oracle.lattice import BLOCK, Lattice, zeros_like
+from gossamer.oracle.people import Person
 from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, SecondMoments
 
 Backend = Literal["auto", "linear", "ghost", "vmap"]
 _VMAP_FLOATS = 1 << 25
 """How many floats of per-record vectors may be in memory at a time by default: 128 MB."""
 _GHOST_ROWS = 8192
+_PERSON_ROWS = 1024
+"""Rows of persons at a time, whose factors then stay in the processor's cache."""
 _LINEAR_ROWS = 1 << 16
 _MAPPED_ROWS = 1 << 12
 """Where rows are computed before they are used: they should still be in the cache then."""
@@ -77,6 +80,9 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
     def in_chunks(total: Callable[[PyTree, jax.Array], PyTree], rows: int) -> PyTree:
         return _in_chunks(lambda batch, mask: _checked(total(batch, mask), mask, clip, lattice), batch, mask, rows)
 
+    if isinstance(h, SecondMoments) and isinstance(batch, Person):
+        few = max(1, _affordable_rows(h, batch) // 4)  # their squares are in memory too
+        return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip, lattice), few)
     if isinstance(h, SecondMoments):
         return in_chunks(lambda rows, m: moments.clipped_sum(h, rows, m, clip, lattice), _MAPPED_ROWS)
     if backend == "linear":
@@ -85,10 +91,16 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
                 "backend = 'linear' needs the gradient of a linear model's loss (gs.objectives.logistic and its "
                 "like) and one threshold. Use backend = 'auto'."
             )
-        rows = _LINEAR_ROWS if h.loss.row is None else _MAPPED_ROWS  # type: ignore[attr-defined]
+        if isinstance(batch, Person):
+            rows = _affordable_rows(h, batch)
+        else:
+            rows = _LINEAR_ROWS if h.loss.row is None else _MAPPED_ROWS  # type: ignore[attr-defined]
         return in_chunks(lambda rows, m: linear.clipped_sum(h, rows, m, clip, lattice), rows)  # type: ignore[arg-type]
     if backend == "ghost" and isinstance(h, Gradient | Difference) and ghost.supports(h.loss, h.at, batch):
-        return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, how), how.microbatch or _GHOST_ROWS)
+        chunk = _GHOST_ROWS
+        if isinstance(batch, Person):
+            chunk = BLOCK * max(1, _PERSON_ROWS // (BLOCK * batch.present.shape[1]))
+        return in_chunks(lambda rows, m: _ghost_sum(h, rows, m, clip, how), how.microbatch or chunk)
     if backend in ("ghost", "vmap"):
         affordable = how.microbatch or _affordable_rows(h, batch)
         return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip, lattice), affordable)

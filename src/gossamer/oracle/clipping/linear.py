@@ -2,6 +2,12 @@
 
 For loss(params, (x, y)) = ℓ(xᵀW + b, y) the gradient is (x ⊗ e, e) with e = ∂ℓ/∂score, and its squared norm is
 (‖x‖² + 1)‖e‖². A difference of two gradients at one record shares the row, so only the errors are subtracted.
+
+A person's gradient is Σ_j w_j (x_j ⊗ e_j, e_j) over its own rows. Its terms may cancel, so its norm is that of the sum,
+which is made and stored before it is measured: one vector per person, of as many numbers as there are parameters, where
+its rows have that many each. So to exact sums (`gossamer.oracle.lattice`) a person is what a record of one stored row
+is: a vector of norm at most C(1 + 1e-6) that is added as it is. How its own rows were rounded when they were added up
+changes what the person contributes, and not by how much that may exceed the threshold.
 """
 
 import math
@@ -14,7 +20,9 @@ import jax.numpy as jnp
 
 from gossamer.base.trees import PyTree
 from gossamer.oracle.clipping.factors import clip_factors, once, raised, squared_norms
+from gossamer.oracle.clipping.per_record import clip_vectors
 from gossamer.oracle.lattice import Lattice, add_up
+from gossamer.oracle.people import Person, PersonLoss, loss_of_row
 from gossamer.oracle.queries import Difference, Gradient
 
 
@@ -71,7 +79,9 @@ def _known(name: str, value: float | None) -> float:
 
 def supports(h: Any, clip: Any) -> bool:
     """Whether h is a gradient, or a difference, of a linear model's loss under one joint threshold."""
-    return isinstance(h, Gradient | Difference) and isinstance(h.loss, LinearLoss) and not isinstance(clip, tuple)
+    if not isinstance(h, Gradient | Difference) or isinstance(clip, tuple):
+        return False
+    return isinstance(loss_of_row(h.loss), LinearLoss)
 
 
 def clipped_sum(
@@ -82,12 +92,12 @@ def clipped_sum(
     lattice: Lattice | None = None,
 ) -> PyTree:
     """Return Σ clip(h(z_i)) over the masked rows; on a lattice, if there is one."""
+    if isinstance(h.loss, PersonLoss):
+        return clip_vectors(_of_persons(h, h.loss, batch), mask, clip, lattice)
     loss: Any = h.loss
     # In the table's own integers or half floats squares would wrap around or round.
     batch = (loss.rows(batch[0]).astype(jnp.float32), batch[1])
-    errors = loss.errors(h.at, batch).astype(jnp.float32)
-    if isinstance(h, Difference):
-        errors = errors - loss.errors(h.other, batch).astype(jnp.float32)
+    errors = _errors(h, loss, batch)
     has_intercept = "intercept" in h.at
 
     def clipped(factored: tuple[jax.Array, jax.Array]) -> PyTree:
@@ -112,3 +122,28 @@ def clipped_sum(
         return total
 
     return once(clipped, (batch[0], errors))
+
+
+def _errors(h: Gradient | Difference, loss: Any, batch: PyTree) -> jax.Array:
+    """Return the error of each row's score, or the difference of two."""
+    errors = loss.errors(h.at, batch).astype(jnp.float32)
+    return errors - loss.errors(h.other, batch).astype(jnp.float32) if isinstance(h, Difference) else errors
+
+
+def _of_persons(h: Gradient | Difference, lifted: PersonLoss, persons: Person) -> PyTree:
+    """Return each person's gradient, or difference: Σ_j x_j ⊗ w_j e_j."""
+    loss: Any = lifted.loss
+    count, cap = persons.present.shape
+    x, targets = jax.tree.map(lambda leaf: leaf.reshape(count * cap, *leaf.shape[2:]), persons.rows)
+    flat = loss.rows(x).astype(jnp.float32)
+    errors = _errors(h, loss, (flat, targets))
+    rows = flat.reshape(count, cap, -1)
+    weights = lifted.of_rows(persons).reshape(count * cap, *(1,) * (errors.ndim - 1))
+    # Zero in any case, whatever the error of a copy is.
+    errors = jnp.where(weights > 0, weights * errors, 0.0).reshape(count, cap, *errors.shape[1:])
+    # Written out as a sum over positions: the CPU backend's batched products of so small matrices are slower.
+    products = rows if errors.ndim == 2 else rows[..., None]
+    vectors = {"weights": jnp.sum(products * errors[:, :, None], axis=1)}
+    if "intercept" in h.at:
+        vectors["intercept"] = jnp.sum(errors, axis=1)
+    return vectors

@@ -3,6 +3,9 @@
 A row that came out a little longer than 1 is shortened by half of its factor on each side of the product, so that what
 is added up is the outer product of one vector with itself: the angle between two of them is acute in the very numbers
 that are added.
+
+A person's matrix has many rows, whose products would have to be added up in the block: it is made and stored instead,
+and added up like any vector (`per_record`).
 """
 
 import jax

@@ -16,7 +16,11 @@ def clipped_sum(
     h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array, clip: Clip, lattice: Lattice | None = None
 ) -> PyTree:
     """Return Σ clip(h(z_i)) over the masked rows, with every vector in memory; on a lattice, if there is one."""
-    vectors = jax.vmap(h)(batch)
+    return clip_vectors(jax.vmap(h)(batch), mask, clip, lattice)
+
+
+def clip_vectors(vectors: PyTree, mask: jax.Array, clip: Clip, lattice: Lattice | None = None) -> PyTree:
+    """Return Σ clip(v_i) over the masked rows of vectors that are in memory; on a lattice, if there is one."""
     for leaf in jax.tree.leaves(vectors):
         if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
             raise TypeError("a query must return real numbers. Return the real and the imaginary part instead.")

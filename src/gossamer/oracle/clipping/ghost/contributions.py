@@ -217,8 +217,12 @@ class Spread:
 
 
 def instantiated(site: Bilinear) -> bool:
-    """Whether building Σ_t a_t ⊗ d_t takes no more than a few times the memory of its factors."""
-    return site.positions > 1 and site.n * site.m <= 4 * site.positions * (site.n + site.m)
+    """Whether building Σ_t a_t ⊗ d_t takes no more than twice the memory of its factors.
+
+    What is built is read several times, for its norm and its sum; Gram matrices cost little beside that, and sums of
+    factors in float64 about as much as building.
+    """
+    return site.positions > 1 and site.n * site.m <= 2 * site.positions * (site.n + site.m)
 
 
 def bilinear_gradient(site: Bilinear, x: jax.Array, d: jax.Array) -> Contribution:
