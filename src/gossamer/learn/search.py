@@ -51,7 +51,7 @@ from gossamer.privacy.trials import Trials, negative_binomial
 SCORE = "score"
 """The name of the stage that scores a trial, and of its query on certificates."""
 SCORE_SHARE = 0.05
-"""What of a trial's cost its score has: 2 to 10 % make no difference, on the table where it was tried."""
+"""What of a trial's cost its score has: the training has 2.6 % more noise for it."""
 _LOSS_BOUND = 2.0
 _SQUARE_BOUND = 0.5
 """Where losses are cut before they are averaged; of squares, in units of the bound on targets."""
