@@ -61,8 +61,9 @@ def encode(values):
     return ((numbers - numbers.min()) / max(np.ptp(numbers), 1e-12))[:, None]
 
 
-def measure(name, seeds, singles, out):
-    """Run everything on one table, a line for each run."""
+def measure(name, seeds, singles, out, only=""):
+    """Run everything, or what begins with `only`, on one table; write a line for each run that is not there yet."""
+    done = {(row["table"], row["run"], row["seed"]) for row in rows_of(out)}
     X, y, test_X, test_y, norm = load(name)
     n, delta = len(y), 1e-6 if name == "adult" else len(y) ** -1.1
     settings = {f"rate {rate:g}": descent(rate, n) for rate in RATES}
@@ -81,7 +82,9 @@ def measure(name, seeds, singles, out):
         "search, rates alone": (seeds, lambda: search(settings["rate 2"], [s for s in settings if s != "rate 2"])),
     }
     for label, (count, make) in kinds.items():
-        for seed in range(count):
+        for seed in range(count if label.startswith(only) else 0):
+            if (name, label, seed) in done:
+                continue
             begun, estimator = time.monotonic(), make()
             estimator.set_params(random_state=seed)
             auc = roc_auc_score(test_y, estimator.fit(X, y).decision_function(test_X))
@@ -101,11 +104,15 @@ def measure(name, seeds, singles, out):
             print(f"{time.monotonic() - begun:6.1f} s", row, flush=True)
 
 
+def rows_of(path):
+    """Return the runs of a file, if there is one."""
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()] if Path(path).exists() else []
+
+
 def table(path):
     """Return the mean of each kind of run on each table, with its standard error, as Markdown."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in rows_of(path):
         found[row["table"]][row["run"]].append(row["auc"])
     lines = []
     for name, runs in found.items():
@@ -123,12 +130,13 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--singles", type=int, default=5)
     parser.add_argument("--runs", default="docs/tuning/runs.jsonl")
+    parser.add_argument("--only", default="", help="how the names of runs begin that are made")
     parser.add_argument("--table")
     chosen = parser.parse_args()
     if chosen.table:
         print(table(chosen.table))
     for name in chosen.tables:
-        measure(name, chosen.seeds, chosen.singles, chosen.runs)
+        measure(name, chosen.seeds, chosen.singles, chosen.runs, chosen.only)
 
 
 if __name__ == "__main__":

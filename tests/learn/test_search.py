@@ -414,6 +414,25 @@ def test_what_does_not_go_together_is_refused(options, error, message, table):
         make(**options).rehearse(X, y)
 
 
+def test_the_search_pays_and_its_trials_do_not(table, tmp_path, monkeypatch):
+    """An estimator with a ledger inside a search would train without paying: refused. The search pays once."""
+    X, y = table
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    aside = gs.BudgetFile.create(tmp_path / "b", 5.0, 1e-2, "replace_one", tmp_path / "t.csv", aside=(3.0, 2e-3))
+    search = make()
+    search.estimator.ledger = aside
+    with pytest.raises(ValueError, match="which would not pay"):
+        search.rehearse(X, y)
+    assert aside.entries() == []
+    monkeypatch.setattr(module, "_best_of", lambda *arguments: 1 / 0)  # what is reserved is spent, whatever follows
+    with pytest.raises(ZeroDivisionError):
+        make(ledger=aside).fit(X, y)
+    (entry,) = aside.entries()
+    assert (float(entry.amount.epsilon), float(entry.amount.delta)) == (2.0, 1e-3)
+    with pytest.raises(ValueError, match="more than"):
+        make(ledger=aside).fit(X, y)
+
+
 def test_an_estimator_that_is_not_private_is_refused(table):
     for wrong in (LogisticRegression(), make_pipeline(PrivateLogisticRegression())):
         with pytest.raises(TypeError, match=r"must be an estimator of gs\.learn"):
