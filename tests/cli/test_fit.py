@@ -305,7 +305,7 @@ def test_an_interrupted_run_and_a_full_disk_lose_nothing(inputs, tmp_path, monke
     with pytest.raises(ValueError, match="was begun and not finished"):
         gossamer(*options)
     with pytest.raises(ValueError, match="belongs to a run of another"):
-        gossamer(*options, "--resume", "--clip", "0.1")
+        gossamer(*options, "--resume", "--method", "GD")
     with pytest.raises(ValueError, match="belongs to a run of another reservation"):
         gossamer(*options, "--resume", "--epsilon", "1")
     gossamer(*options, "--resume")
@@ -327,7 +327,7 @@ def test_how_often_a_run_saves_itself_and_what_a_diverged_one_leaves(inputs, tmp
     assert saved == [0, 3, 6, 9, 12, 15, 18, 21, 24, 25]
     monkeypatch.undo()
     with pytest.raises(DivergedError, match="is spent"):
-        gossamer(*options, "--learning-rate", "3e38", "--out", tmp_path / "diverged")
+        gossamer(*options, "--method", "GD", "--learning-rate", "3e38", "--out", tmp_path / "diverged")
     assert not (tmp_path / "diverged").exists()
     monkeypatch.setattr(Checkpoints, "save", None)
     gossamer(*options, "--out", tmp_path / "never", "--checkpoint-every", "0")

@@ -24,18 +24,20 @@ def as_json(*arguments):
 
 def test_the_plan_is_that_of_what_fit_would_run():
     content = as_json("--n", 2000, "--columns", 9)
-    assert (content["objective"], content["method"], content["parameters"]) == ("logistic", "SGD", 10)
+    assert (content["objective"], content["method"], content["parameters"]) == ("logistic", "Whitened", 10)
     assert content["delta"] == pytest.approx(2000**-1.1)
-    planned = gs.plan(gs.methods.SGD(steps=100, clip=0.5, batch_size=2000), 2000, gs.Budget(1.0, 2000**-1.1))
-    (query,) = content["schedule"]
+    budget = gs.Budget(1.0, 2000**-1.1)
+    planned = gs.plan(gs.methods.Whitened.suited(gs.objectives.logistic, 2000, 9, budget=budget), 2000, budget)
+    moments, query = content["schedule"]
+    assert moments["noise_multiplier"] == planned.schedule["moments"].noise_multiplier
     assert query["noise_multiplier"] == planned.schedule["gradient"].noise_multiplier
     assert query["noise_to_signal"] == pytest.approx(10**0.5 * query["noise_multiplier"] / 2000)
-    assert content["evaluations"] == query["evaluations"] == 100 * 2000
+    assert query["evaluations"] == planned.method.steps * 2000
     assert content["seconds"] > 0
     assert [(cell["n"], cell["epsilon"]) for cell in content["table"]] == [
         (n, epsilon) for n in (200, 2000, 20_000) for epsilon in (0.5, 1.0, 2.0, 4.0)
     ]
-    assert content["table"][5]["noise_multiplier"] == query["noise_multiplier"]
+    assert content["table"][5]["noise_multiplier"] == moments["noise_multiplier"]  # of the first query
 
 
 def test_the_text_says_the_same():
@@ -61,7 +63,7 @@ def test_the_text_says_the_same():
     [
         (["auc"], "SGDA", ["share of positives", "gradient"], 53),
         (["dro"], "DoubleSpider", ["dual", "gradient"], 51),
-        (["linear"], "GD", ["gradient"], 51),
+        (["linear"], "Whitened", ["moments", "gradient"], 51),
         (["worst-group", "--groups", 4], "SGDA", ["shares of groups", "gradient"], 51),
         (
             ["auc", "--method", "PrivateDiff", "--batch-size", 3000],

@@ -68,10 +68,14 @@ class Expansion:
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the row of one record."""
-        t = x[np.array(self.smooth, int)]
-        functions = basis(jnp.maximum(t, 0.0), self.terms, jnp) * (t >= 0)[:, None]
-        owner, code = np.array(self.levels, int).reshape(-1, 2).T
-        parts = [functions.ravel(), x[np.array(self.amounts, int)] >= 0, x[owner] == code]
+        # Column by column: an array of places might be as long as the table, and would be taken for it.
+        parts = []
+        if self.smooth:
+            t = jnp.stack([x[place] for place in self.smooth])
+            parts.append((basis(jnp.maximum(t, 0.0), self.terms, jnp) * (t >= 0)[:, None]).ravel())
+        parts += [(x[place] >= 0)[None] for place in self.amounts]
+        widths = [(place, kind.width) for place, kind in enumerate(self.kinds) if isinstance(kind, Category)]
+        parts += [x[place] == jnp.arange(width) for place, width in widths]
         return jnp.concatenate([part.astype(jnp.float32) for part in parts]) / math.sqrt(len(self.kinds))
 
     def encode(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -167,9 +171,9 @@ class Shape:
 
 def basis(t, terms, xp):
     """Return (2t − 1, cos(2πt)/2, …, cos(Kπt)/K) of each share, of norm at most 1; with NumPy or JAX, as `xp` says."""
-    k = np.arange(2, terms + 1)
+    k = xp.arange(2, terms + 1)
     functions = [(2 * t - 1)[:, None], xp.cos(math.pi * k * t[:, None]) / k]
-    return xp.concatenate(functions, axis=1) / math.sqrt(1 + np.sum(1.0 / k**2))
+    return xp.concatenate(functions, axis=1) / math.sqrt(sum(j**-2 for j in range(1, terms + 1)))
 
 
 def encoded(kind: Kind, values: np.ndarray) -> np.ndarray:

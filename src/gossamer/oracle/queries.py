@@ -5,6 +5,7 @@ answers, what was computed from them, constants. The named kinds exist so that a
 structure of a gradient; to the proof they are all just h(z).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -102,7 +103,14 @@ class SecondMoments:
         if isinstance(record, Person):
             return self._of_person(record)
         unit = unit_rows(self.row(record).astype(jnp.float32)[None])[0]
-        return unit * unit if self.diagonal else triangle(weighted(jnp.outer(unit, unit)))
+        if self.diagonal:
+            return unit * unit
+        # Places are computed and not constants: an array as long as the table would be taken for it (`locality`).
+        size = len(unit)
+        count = size * (size + 1) // 2
+        i = jnp.repeat(jnp.arange(size), size - jnp.arange(size), total_repeat_length=count)
+        j = jnp.arange(count) - i * size + i * (i + 1) // 2
+        return unit[i] * unit[j] * jnp.where(i == j, 1.0, math.sqrt(2))
 
     def _of_person(self, person: Person) -> jax.Array:
         if len(person.present) > MOST_ROWS:

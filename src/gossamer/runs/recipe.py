@@ -151,6 +151,8 @@ def with_options(method: Any, options: Mapping[str, float]) -> "Method":
     for name, value in options.items():
         of_model = name if name in fields else f"{name}_x"
         if of_model not in fields:
-            raise ValueError(f"{type(method).__name__} has no {name}. Leave that option out.")
+            raise ValueError(
+                f"{type(method).__name__} has no {name}. Leave that option out, or name a method that has it."
+            )
         changes[of_model] = value
     return dataclasses.replace(method, **changes)
