@@ -123,7 +123,15 @@ def make_ready(problem: Problem, data: PyTree, method: Method, init: PyTree, mes
     params, problem, rebuild = split_params(problem, init)
     records = place(data, mesh)
     problem.check(params, records.record)
-    return Ready(problem, data, records, method.sized(params), params, rebuild, mesh)
+    return Ready(
+        problem=problem,
+        data=data,
+        records=records,
+        method=method.sized(params),
+        params=params,
+        rebuild=rebuild,
+        mesh=mesh,
+    )
 
 
 def run_ready(

@@ -29,7 +29,7 @@ def with_columns(
     encoding: E,
     table: Table,
     budget: Budget,
-    pose: Callable[[E, tuple[float, float] | None, Answers], Task],
+    pose: Callable[[E, tuple[float, float] | None, Answers | None], Task],
     *,
     more: tuple[Stage, ...] = (),
     target: np.ndarray | None = None,
@@ -41,12 +41,15 @@ def with_columns(
       table: the records.
       budget: of the whole run.
       pose: `pose(encoding, bounds, answers)` → the task of a table that is declared in full, with the targets' bounds.
-        Without answers it poses what stands in for it, and must not look at records.
+        Without answers (None) it poses what stands in for it, and must not look at records.
       more: what else is bought.
       target: numbers whose bounds are bought too.
     """
     names = encoding.undeclared
-    standing_in = pose(encoding.completed(dict.fromkeys(names, STAND_IN)), None if target is None else ENDS, {})
+    encoding.check(table)
+    if not (names or more or target is not None):
+        return pose(encoding, None, {})
+    standing_in = pose(encoding.completed(dict.fromkeys(names, STAND_IN)), None if target is None else ENDS, None)
     noise = [0.0]
     stages = [*more]
     if names or target is not None:

@@ -84,14 +84,10 @@ class PrivateEstimator(BaseEstimator):
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         raise NotImplementedError
 
-    def _pose_frame(self, X: Any, y: Any, *groups: Any) -> Task | None:
-        """Return the task of a DataFrame, which buys what is not declared of it; None of what is an array."""
-        from gossamer.learn._frames import pose_frame
-
+    def _has_columns(self, X: Any) -> bool:
+        """Return whether X is a DataFrame that is to be encoded; what an earlier fit encoded is forgotten."""
         self.encoder_ = None
-        if self.columns is None or self.data_norm is not None or not is_frame(X):
-            return None
-        return pose_frame(self, X, y, *groups)
+        return self.columns is not None and self.data_norm is None and is_frame(X)
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return the rows to predict for, encoded as those of the training were."""
