@@ -231,7 +231,8 @@ def scale_rows(X: np.ndarray, data_norm: float | None) -> tuple[np.ndarray, floa
     """Shorten rows to a bound on their norm and divide all by it; return them, of norm at most 1, and the bound."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     bound = public_bound("data_norm", data_norm, norms)
-    shortened = X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
+    with np.errstate(over="ignore"):  # of a row of zeros the quotient is infinite, and the factor 1
+        shortened = X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
     return (shortened / bound).astype(np.float32), bound
 
 

@@ -62,9 +62,8 @@ def schema_from_flags(
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
         if name != target and name not in columns:
-            columns[name] = (
-                draft_column(name, table[name], table.n) if from_data else Declaration(identifier(name) or Undeclared())
-            )
+            open_column = Declaration(identifier(name) or Undeclared())
+            columns[name] = draft_column(name, table[name], table.n) if from_data else open_column
     of_target: dict[str, Any]
     if target_range is not None or (number and from_data):
         of_target = {

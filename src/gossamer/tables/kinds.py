@@ -195,7 +195,7 @@ _IDENTIFIERS = {"id", "ids", "ssn", "mrn", "uuid", "guid", "identifier"}
 
 
 def identifier(name: str) -> Ignore | None:
-    """Return that a column is left out if its name, which is public, is that of an identifier: id, patient_id, caseID."""
+    """Return that a column is left out if its name, which is public, is that of an identifier such as patient_id."""
     words = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").replace("-", " ").casefold().split()
     if not words or words[-1] not in _IDENTIFIERS:
         return None
