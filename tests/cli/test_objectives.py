@@ -136,7 +136,7 @@ def test_a_regression_can_be_attacked(hospital, regression):
 def test_a_range_that_nobody_declared_leaks(hospital):
     """By flags, and by a draft, which takes many different numbers for a number."""
     options = ("--target", "stay", "--objective", "linear", "--bounds", "age=0:100", "--steps", "3", *QUICK)
-    shown = gossamer("fit", hospital / "table.csv", *options, "--out", hospital / "leaky")
+    shown = gossamer("fit", hospital / "table.csv", *options, "--from-data", "--out", hospital / "leaky")
     assert "'stay' is a number from 0 to 40." in shown.stdout
     assert "1 of its assumptions is NOT MET" in shown.stdout
     drafted = gossamer("schema", hospital / "table.csv", "--target", "stay").stdout

@@ -111,7 +111,7 @@ def test_flags_declare_and_the_rest_is_drafted_for_who_insists():
     assert list(schema.columns) == ["age", "sex", "a=b", "gain"]
     assert schema.classes == ("<=5", ">5")
     assert [leak.name for leak in schema.leaks()] == ["a=b"]
-    undeclared = schema_from_flags(TABLE, "y", **flags, missing=["-999"])
+    undeclared = schema_from_flags(TABLE, "y", **flags).with_absent(["-999"])
     assert (undeclared.undeclared, undeclared.leaks()) == (("a=b",), ())
     assert all(declared.absent == ("-999",) for declared in undeclared.columns.values())
     with pytest.raises(ValueError, match="nothing is declared of column 'a=b'"):
@@ -163,3 +163,18 @@ def test_flags_can_declare_everything():
 def test_flags_that_are_wrong(flags, message):
     with pytest.raises(ValueError, match=message):
         schema_from_flags(TABLE, "y", **flags)
+
+
+@pytest.mark.parametrize("name", ["id", "patient_id", "patientID", "Case-Id", "SSN"])
+def test_an_identifier_is_known_by_its_name_and_never_becomes_a_number(name):
+    table = parse_csv(f"{name},x,y\n1,1,no\n1,2,yes\n2,3,no\n", "a file")
+    for schema in (draft(table, "y"), schema_from_flags(table, "y"), schema_from_flags(table, "y", from_data=True)):
+        assert isinstance(schema.columns[name].kind, Ignore)
+        assert any(f"column {name!r} is left out: an identifier" in remark for remark in schema.remarks(table))
+    declared = schema_from_flags(table, "y", bounds=[f"{name}=0:9"])
+    assert declared.columns[name].kind == Number(0, 9)
+
+
+@pytest.mark.parametrize("name", ["paid", "grid", "identity", "width", "x"])
+def test_other_names_are_no_identifiers(name):
+    assert schema_from_flags(parse_csv(f"{name},y\n1,no\n1,yes\n", "a file"), "y").undeclared == (name,)

@@ -101,6 +101,7 @@ def read(content, tmp_path, name="table.csv"):
     path = tmp_path / name
     path.write_bytes(content)
     table = read_table(path)
+    SCHEMA.check(table)
     return SCHEMA.encode(table), SCHEMA.labels(table), SCHEMA.remarks(table)
 
 

@@ -34,7 +34,9 @@ def remarks(declared, *values):
 
 
 def encoded(declared, *values, decimal="."):
-    return Schema("y", ("no", "yes"), {"x": declared}).encode(table_of("x", *values, decimal=decimal)).tolist()
+    schema, table = Schema("y", ("no", "yes"), {"x": declared}), table_of("x", *values, decimal=decimal)
+    schema.check(table)
+    return schema.encode(table).tolist()
 
 
 def test_each_column_becomes_what_the_schema_says():

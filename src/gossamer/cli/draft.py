@@ -1,11 +1,17 @@
 """`gossamer schema`: draft what a person then confirms."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gossamer.cli import shared
+
+if TYPE_CHECKING:
+    from gossamer.tables.table import Table
+
+_MOST_CLASSES = 50
+"""A target with more different numbers is a number."""
 
 
 def schema(
@@ -14,6 +20,14 @@ def schema(
     reading: shared.Reading,
     group: Annotated[str | None, typer.Option(help="The column of groups, for worst-group.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the schema; printed if not given.")] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Buy it by private answers instead, which costs --epsilon and protects.")
+    ] = False,
+    epsilon: Annotated[float, typer.Option(help="With --private: ε of what is bought.")] = 0.1,
+    delta: Annotated[float | None, typer.Option(help="With --private: δ; n ** -1.1 if not given.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="With --private: a new file for the certificate of what was bought.")
+    ] = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Draft a schema of a table: kinds of columns, bounds and categories, all of them read from the data.
@@ -29,6 +43,9 @@ def schema(
     if out is not None and out.exists():
         raise ValueError(f"{out} exists. Choose another name: what a person has confirmed in it would be lost.")
     records = reading.read(table)
+    if private:
+        _buy(records, target, out, certificate, (epsilon, delta), as_json)
+        return
     drafted = draft(records, target, group)
     shared.note(drafted.remarks(records))
     leaks = drafted.leaks()
@@ -47,5 +64,54 @@ def schema(
     typer.echo(
         f"gossamer: warning: {len(leaks)} declarations were read from the data and leak until they are confirmed. "
         "Compare each with public knowledge, correct it, and delete the line `..read_from_data = true` beside it.",
+        err=True,
+    )
+
+
+def _buy(
+    records: "Table",
+    target: str,
+    out: Path | None,
+    certificate: Path | None,
+    promise: tuple[float, float | None],
+    as_json: bool,
+) -> None:
+    """Buy a schema, and say what it cost."""
+    import json
+
+    import numpy as np
+
+    from gossamer.base import atomic
+    from gossamer.privacy.budget import Budget
+    from gossamer.runs.private_draft import private_schema
+    from gossamer.tables.flags import schema_from_flags
+    from gossamer.tables.schema_files import schema_to_dict, schema_to_toml
+
+    epsilon, delta = promise
+    if certificate is not None:
+        shared.require_writable("--certificate", certificate)
+    column = records[target]
+    number = len(column.values) > _MOST_CLASSES and not bool(np.isnan(column.numbers()).any())
+    opened = schema_from_flags(records, target, number=number)
+    shared.note(opened.remarks(records))
+    with shared.warnings_as_lines():
+        budget = Budget(epsilon, records.n**-1.1 if delta is None else delta)
+        bought, promised = private_schema(records, opened, budget)
+    if certificate is not None:
+        atomic.write_text(certificate, promised.to_json())
+    if out is not None:
+        atomic.write_text(out, schema_to_toml(bought), 0o600)
+    shared.say(
+        as_json,
+        {
+            "file": None if out is None else str(out),
+            "schema": schema_to_dict(bought),
+            "certificate": json.loads(promised.to_json()),
+        },
+        f"bought {len(bought.columns)} columns into {out}" if out is not None else schema_to_toml(bought).rstrip("\n"),
+    )
+    typer.echo(
+        f"gossamer: note: this schema has cost ({promised.epsilon:g}, {promised.delta:g}) of the records' privacy, "
+        "whatever is trained with it later. To use it again costs nothing.",
         err=True,
     )

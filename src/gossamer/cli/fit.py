@@ -181,7 +181,7 @@ def fit(
         shared.note(schema.remarks(records))
         budget = fitting.promise(records, schema, promise.epsilon, promise.delta, promise.neighbors.value)
         if held_out is not None and not schema.is_open:
-            schema.encode(held_out)  # what is wrong with it is better known before anything is spent
+            schema.check(held_out)  # what is wrong with it is better known before anything is spent
             schema.targets(held_out)
         begun = time.monotonic()
         every = run.checkpoint_every

@@ -145,7 +145,15 @@ def make_ready(
         problem.check(params, data.row())  # which its loss was written for
         problem = problem.by_person(data)
     problem.check(params, records.record)
-    return Ready(problem, data, records, method.sized(params), params, rebuild, mesh)
+    return Ready(
+        problem=problem,
+        data=data,
+        records=records,
+        method=method.sized(params),
+        params=params,
+        rebuild=rebuild,
+        mesh=mesh,
+    )
 
 
 def run_ready(

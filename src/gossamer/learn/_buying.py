@@ -29,7 +29,7 @@ def with_columns(
     encoding: E,
     table: Table,
     budget: Budget,
-    pose: Callable[[E, tuple[float, float] | None, Answers], Task],
+    pose: Callable[[E, tuple[float, float] | None, Answers | None], Task],
     *,
     more: tuple[Stage, ...] = (),
     target: np.ndarray | None = None,
@@ -41,21 +41,24 @@ def with_columns(
       table: the records.
       budget: of the whole run.
       pose: `pose(encoding, bounds, answers)` → the task of a table that is declared in full, with the targets' bounds.
-        Without answers it poses what stands in for it, and must not look at records.
+        Without answers (None) it poses what stands in for it, and must not look at records.
       more: what else is bought.
       target: numbers whose bounds are bought too.
     """
     names = encoding.undeclared
-    standing_in = pose(encoding.completed(dict.fromkeys(names, STAND_IN)), None if target is None else ENDS, {})
+    encoding.check(table)
+    if not (names or more or target is not None):
+        return pose(encoding, None, {})
+    standing_in = pose(encoding.completed(dict.fromkeys(names, STAND_IN)), None if target is None else ENDS, None)
     noise = [0.0]
     stages = [*more]
     if names or target is not None:
-        stages.append(bounds_stage(_cells(encoding, table, target), lambda: noise[0]))
+        stages.append(bounds_stage(cells_of(encoding, table, target), lambda: noise[0]))
 
     def complete(answers: Answers) -> Task:
         found = found_bounds(answers[BOUNDS], noise[0], table.n) if BOUNDS in answers else []
         last = None if target is None else found.pop()
-        completed = encoding.completed(dict(zip(names, map(_kind, found), strict=True)))
+        completed = encoding.completed(dict(zip(names, map(kind_of, found), strict=True)))
         if not completed.features:
             raise ValueError(
                 "hardly any record has a value in any of the columns, as far as noise lets see. The privacy of this "
@@ -80,7 +83,7 @@ def _asks_like(task: Task, other: Task, n: int) -> bool:
     return asked[0] == asked[1]
 
 
-def _cells(encoding: Encoding, table: Table, target: np.ndarray | None) -> Cells:
+def cells_of(encoding: Encoding, table: Table, target: np.ndarray | None) -> Cells:
     """Return what the search for bounds sees."""
     numbers, there = encoding.cells(table, encoding.undeclared)
     if target is not None:
@@ -89,7 +92,8 @@ def _cells(encoding: Encoding, table: Table, target: np.ndarray | None) -> Cells
     return Cells(on_scale(numbers), state.astype(np.int8))
 
 
-def _kind(found: tuple[float, float] | str) -> Kind:
+def kind_of(found: tuple[float, float] | str) -> Kind:
+    """Return what a column is, by the answer about it."""
     if isinstance(found, tuple):
         return Number(*found)
     return Hashed() if found == "text" else Ignore("hardly any record has a value")

@@ -91,22 +91,19 @@ class PrivateEstimator(BaseEstimator):
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         raise NotImplementedError
 
-    def _pose_frame(self, X: Any, y: Any, *groups: Any, person: Any = None) -> Task | None:
-        """Return the task of a DataFrame, which buys what is not declared of it; None of what is an array.
+    def _has_columns(self, X: Any, person: Any = None) -> bool:
+        """Return whether X is a DataFrame that is to be encoded; what an earlier fit encoded is forgotten.
 
-        What is bought is about rows, so that persons are refused.
+        What is not declared of it is bought, and that is about rows: so persons are refused.
         """
-        from gossamer.learn._frames import pose_frame
-
         self.encoder_ = None
-        if self.columns is None or self.data_norm is not None or not is_frame(X):
-            return None
-        if person is not None:
+        encoded = self.columns is not None and self.data_norm is None and is_frame(X)
+        if encoded and person is not None:
             raise ValueError(
                 "person was given with a DataFrame whose columns are to be bought, and these purchases protect rows. "
                 "Encode the DataFrame by a gs.learn.TableEncoder with declared columns, and pass data_norm=..."
             )
-        return pose_frame(self, X, y, *groups)
+        return encoded
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return the rows to predict for, encoded as those of the training were."""
@@ -272,7 +269,8 @@ def scale_rows(X: np.ndarray, data_norm: float | None) -> tuple[np.ndarray, floa
     """Shorten rows to a bound on their norm and divide all by it; return them, of norm at most 1, and the bound."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     bound = public_bound("data_norm", data_norm, norms)
-    shortened = X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
+    with np.errstate(over="ignore"):  # of a row of zeros the quotient is infinite, and the factor 1
+        shortened = X * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
     return (shortened / bound).astype(np.float32), bound
 
 

@@ -37,16 +37,17 @@ def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any) -> Tas
         names = {str(label): label for label in labels.tolist()}
         more = (discovery_stage(CLASSES, [np.array([str(label) for label in labels.tolist()], object)], budget),)
 
-    def pose(columns: Columns, bounds: tuple[float, float] | None, answers: Answers) -> Task:
+    def pose(columns: Columns, bounds: tuple[float, float] | None, answers: Answers | None) -> Task:
         inner = clone(estimator).set_params(columns=None, data_norm=columns.row_norm)
         own = labels
         if finds_classes:
-            classes = [names[text] for text in answers[CLASSES][0]] if CLASSES in answers else None
+            classes = None if answers is None else [names[text] for text in answers[CLASSES][0]]
             own = _classes_of(labels, classes)
             inner.set_params(classes=np.unique(own[:_TWO]) if classes is None else np.array(classes))
         if bounds is not None:
             inner.set_params(target_bound=max(map(abs, bounds)))
-        task = inner.pose(columns.encode(table) if answers else _nothing(table.n, columns.width), own, *groups)
+        rows = _nothing(table.n, columns.width) if answers is None else columns.encode(table)
+        task = inner.pose(rows, own, *groups)
         return adopted(task, estimator, inner, encoder_=TableEncoder.of(columns))
 
     target = np.asarray(labels, np.float64) if buys_bound else None

@@ -12,6 +12,7 @@ from gossamer.base.trees import PyTree
 from gossamer.engine.shares import POSITIVES, share_stage, shares_of
 from gossamer.engine.stages import Answers
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows, validated
+from gossamer.learn._frames import pose_frame
 from gossamer.learn._network import outputs, start, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, CrossEntropy
@@ -116,8 +117,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
         A share of positives that was not given is ½ in it: `spend` buys the share first.
         """
-        if (task := self._pose_frame(X, y, person=person)) is not None:
-            return task
+        if self._has_columns(X, person):
+            return pose_frame(self, X, y)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         if len(self.classes_) > 2:

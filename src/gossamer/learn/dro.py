@@ -18,6 +18,7 @@ from gossamer.engine.stages import Answers
 from gossamer.learn import _network
 from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows, validated
 from gossamer.learn._divergences import parse_divergence
+from gossamer.learn._frames import pose_frame
 from gossamer.methods.base import Method
 from gossamer.models import CrossEntropy
 from gossamer.oracle.people import count
@@ -152,8 +153,8 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
         Shares of groups that were not given are all alike in it: `spend` buys the shares first.
         """
-        if (task := self._pose_frame(X, y, *([] if groups is None else [groups]), person=person)) is not None:
-            return task
+        if self._has_columns(X, person):
+            return pose_frame(self, X, y, *([] if groups is None else [groups]))
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from gossamer.base.messages import nearest, shown
 from gossamer.tables.encoding import Columns, Declaration
 from gossamer.tables.frames import is_frame, table_from_frame
-from gossamer.tables.kinds import Ignore, Undeclared
+from gossamer.tables.kinds import Ignore, Undeclared, identifier
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -86,7 +86,7 @@ def declarations(columns: Any, missing: Any, names: tuple[str, ...] = ()) -> Col
     if unknown:
         raise ValueError(f"columns names {unknown[0]!r}, which X does not have.{nearest(str(unknown[0]), names)}")
     absent = tuple(map(str, missing))
-    kinds = {name: given.get(name, Undeclared()) for name in names or given}
+    kinds = {name: given.get(name, identifier(name) or Undeclared()) for name in names or given}
     return Columns({name: _declaration(kind, absent) for name, kind in kinds.items()})
 
 

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from gossamer import objectives
 from gossamer.learn._common import Task, public_bound, scale_rows, validated
+from gossamer.learn._frames import pose_frame
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 
 
@@ -108,8 +109,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if (task := self._pose_frame(X, y, person=person)) is not None:
-            return task
+        if self._has_columns(X, person):
+            return pose_frame(self, X, y)
         X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))

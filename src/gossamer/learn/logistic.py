@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from gossamer import objectives
 from gossamer.learn._common import Task, encode_labels, scale_rows, validated
+from gossamer.learn._frames import pose_frame
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients
 
 
@@ -103,8 +104,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if (task := self._pose_frame(X, y, person=person)) is not None:
-            return task
+        if self._has_columns(X, person):
+            return pose_frame(self, X, y)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)

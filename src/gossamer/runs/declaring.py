@@ -1,6 +1,6 @@
 """Where a run's records come from, and what is public about them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,10 @@ def declare(
     group: str | None = None,
     person: str | None = None,
     rows_per_person: int | None = None,
+    missing: Sequence[str] | None = None,
     **flags: Any,
 ) -> Schema:
-    """Return the schema of a file, or as flags declare it; what they leave out is drafted from the data, and leaks."""
+    """Return the schema of a file, or as flags declare it; what they leave out has to be bought."""
     given = {name: value for name, value in flags.items() if value}
     if rows_per_person is not None and not is_whole(rows_per_person):
         raise ValueError(f"--rows-per-person {rows_per_person} must be a whole number of at least 1.")
@@ -54,8 +55,11 @@ def declare(
             given |= {"person": person, "rows_per_person": rows_per_person or 10}
         elif rows_per_person is not None:
             raise ValueError("--rows-per-person goes with --person, the column that says whose row it is.")
-        return schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
+        flagged = schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
+        return flagged.with_absent(missing or ())
     read = read_schema(schema)
+    if missing:
+        raise ValueError(f'--missing does not go with --schema. Write absent = ["..."] into parts of {schema}.')
     if read.group is None and (group is not None or "groups" in given):
         raise ValueError(
             f"{schema} names no group. Write two lines at the top of it, in place of --group and --groups: group = "

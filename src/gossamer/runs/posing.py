@@ -28,6 +28,7 @@ def posed(
     An estimator that has bought something keeps the complete schema, as `schema_`.
     """
     if not schema.is_open:
+        schema.check(table)
         estimator = recipe.estimator(schema, budget, **parameters)
         return estimator, estimator.pose(*records_of(table, schema, recipe), person=schema.person_of(table))
     if schema.person is not None:
@@ -44,19 +45,24 @@ def posed(
         standing_in.with_target(() if buys else _TWO, ENDS if buys else None), budget, **parameters
     )
 
-    def pose(columns: Schema, bounds: tuple[float, float] | None, answers: Answers) -> Task:
-        classes = in_order(answers[CLASSES][0], table.decimal) if finds and answers else _TWO
+    # What is wrong with a declared target must be found before anything is spent.
+    declared = np.array([]) if finds or buys else _targets_of(table, schema, recipe)
+
+    def pose(columns: Schema, bounds: tuple[float, float] | None, answers: Answers | None) -> Task:
+        classes = in_order(answers[CLASSES][0], table.decimal) if finds and answers is not None else _TWO
         check_classes(classes)
         complete = columns.with_target(() if buys else classes, bounds)
         inner = recipe.estimator(complete, budget, **parameters)
-        if not answers:
+        if answers is None:
             rows, targets = np.zeros((table.n, complete.width)), np.arange(table.n) % max(len(complete.classes), 1)
             return inner.pose(rows, targets, *groups)
         if finds:
             codes = {value: code for code, value in enumerate(classes)}
             targets = np.array([codes.get(label, 0) for label in labels])
-        else:
+        elif buys:
             targets = _targets_of(table, complete, recipe)
+        else:
+            targets = declared
         return adopted(inner.pose(complete.encode(table), targets, *groups), estimator, inner, schema_=complete)
 
     more = (discovery_stage(CLASSES, [labels], budget),) if finds else ()

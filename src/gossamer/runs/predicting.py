@@ -21,6 +21,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
     Of classes that is the label, and the score or the probability of each. Of two classes, the score is that of the
     last: above 0 where that is predicted.
     """
+    run.schema.check(table)
     X = run.schema.encode(table)
     columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1))}
     if run.recipe.record.target == "number":

@@ -5,6 +5,7 @@
     numbers, mostly zero and otherwise large          amount
     other numbers                                     number, between rounded bounds
     whole numbers, all different, that count rows     ignore: an identifier
+    a column with a name such as id or patient_id     ignore: an identifier
     texts, few different ones                         category
     texts, many different ones                        ignore: an identifier, a date, free text
 
@@ -19,7 +20,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 
 from gossamer.tables.encoding import Declaration
-from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number
+from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, identifier
 from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers, whole_if_exact
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Column, Table
@@ -36,7 +37,7 @@ def draft(table: Table, target: str, group: str | None = None) -> Schema:
     """Return a schema in which everything is marked as read from the data, for a person to check and confirm."""
     classes = () if _is_number(table[target]) else listed(table, target, "target")
     groups = () if group is None else listed(table, group, "group")
-    columns = {name: draft_column(table[name], table.n) for name in table.names if name != target}
+    columns = {name: draft_column(name, table[name], table.n) for name in table.names if name != target}
     return Schema(
         target,
         classes,
@@ -50,12 +51,12 @@ def draft(table: Table, target: str, group: str | None = None) -> Schema:
     )
 
 
-def draft_column(column: Column, n: int, absent: tuple[str, ...] = ()) -> Declaration:
-    """Return a declaration that is marked as read from the data; `absent` are codes for missing values."""
+def draft_column(name: str, column: Column, n: int) -> Declaration:
+    """Return a declaration that is marked as read from the data."""
     kind = _kind(column, n)
-    if isinstance(kind, Ignore):
-        return Declaration(kind, read_from_data=True)
-    return Declaration(kind, missing=True, read_from_data=True, absent=absent)
+    if not isinstance(kind, Ignore):
+        kind = identifier(name) or kind
+    return Declaration(kind, missing=not isinstance(kind, Ignore), read_from_data=True)
 
 
 def listed(table: Table, name: str, role: str) -> tuple[str, ...]:

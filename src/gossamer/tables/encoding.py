@@ -12,7 +12,7 @@ from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Undecl
 from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers
 from gossamer.tables.table import Column, Table
 
-_LARGEST = np.finfo(np.float64).max
+LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,14 @@ class Encoding:
         }
         return replace(self, columns=columns)  # type: ignore[type-var]  # subclasses are dataclasses
 
+    def with_absent(self, codes: Sequence[str]) -> Self:
+        """Return the same with codes that stand for a missing value in every column, such as -999."""
+        columns = {
+            name: declared if declared.is_left_out else replace(declared, absent=(*declared.absent, *codes))
+            for name, declared in self.columns.items()
+        }
+        return replace(self, columns=columns)  # type: ignore[type-var]  # subclasses are dataclasses
+
     @property
     def width(self) -> int:
         """The number of columns of the encoding."""
@@ -96,14 +104,27 @@ class Encoding:
         """What each column of the encoding says."""
         return tuple(feature for name, declared in self.columns.items() for feature in declared.features(name))
 
-    def encode(self, table: Table) -> np.ndarray:
-        """Return the rows, shape (n, width), each of norm at most `row_norm`; the table needs no target."""
+    def check(self, table: Table) -> None:
+        """Refuse, for the owner of a table and before anything is spent, columns that cannot be meant as declared."""
+        self._require_columns(table)
+        for name, declared in self.features.items():
+            if isinstance(declared.kind, Number | Amount):
+                require_numbers(name, table[name], table, declared.known(table[name]))
+
+    def _require_columns(self, table: Table) -> None:
         absent = [name for name in self.features if name not in table]
         if absent:
             raise ValueError(
                 f"{table.source} has no column {', '.join(map(repr, absent))}, which the schema declares."
                 f'{table.hint(absent[0])} Add it, or train with a schema where it has kind = "ignore".'
             )
+
+    def encode(self, table: Table) -> np.ndarray:
+        """Return the rows, shape (n, width), each of norm at most `row_norm`; the table needs no target.
+
+        Whatever stands in a cell, nothing is refused here: it may be called after answers were bought.
+        """
+        self._require_columns(table)
         if self.undeclared:
             raise ValueError(
                 f"nothing is declared of column {', '.join(map(repr, self.undeclared))}: a run has to buy what it is."
@@ -116,7 +137,7 @@ class Encoding:
             rows = np.zeros((len(column.values) + 1, declared.width), np.float32)
             known, values = declared.known(column), np.array(column.values, object)
             if isinstance(declared.kind, Number | Amount):
-                values = numbers_of(name, column, table, known)
+                values = np.clip(column.cells(), -LARGEST, LARGEST)
                 known &= ~np.isnan(values)
             filled = np.zeros((np.count_nonzero(known), declared.kind.width), np.float32)
             declared.kind.fill(filled, values[known])
@@ -144,20 +165,11 @@ class Columns(Encoding):
     columns: Mapping[str, Declaration]
 
 
-def numbers_of(name: str, column: Column, table: Table, known: np.ndarray | None = None) -> np.ndarray:
-    """Return the numbers of a column's values, NaN where a value is none; refuse a column that has no numbers at all.
-
-    `known` says which values are to be looked at.
-    """
-    numbers = column.cells()
-    if known is not None:
-        numbers[~known] = math.nan
-    looked_at = np.ones(len(numbers), bool) if known is None else known
-    if looked_at.any() and np.isnan(numbers[looked_at]).all():
-        row = first_row(looked_at, column)
-        where = f"{table.source}, {table.place(row)}: column {name!r} is declared as a number and has none;"
-        raise ValueError(f"{where} {_advice(column, looked_at)}")
-    return np.clip(numbers, -_LARGEST, _LARGEST)
+def require_numbers(name: str, column: Column, table: Table, known: np.ndarray) -> None:
+    """Refuse a column of numbers in which none of the known values is a number."""
+    if known.any() and np.isnan(column.cells()[known]).all():
+        where = f"{table.source}, {table.place(first_row(known, column))}: column {name!r} is declared as a number"
+        raise ValueError(f"{where} and has none; {_advice(column, known)}")
 
 
 def _advice(column: Column, strange: np.ndarray) -> str:

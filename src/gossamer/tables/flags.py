@@ -7,7 +7,7 @@ from typing import Any
 from gossamer.base.messages import nearest, quoted
 from gossamer.tables.drafting import draft_column, listed, range_of
 from gossamer.tables.encoding import Declaration
-from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Undeclared
+from gossamer.tables.kinds import Amount, Category, Ignore, Number, Undeclared, identifier
 from gossamer.tables.numerals import parse_numbers, whole_if_exact
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
@@ -26,7 +26,6 @@ def schema_from_flags(
     number: bool = False,
     group: str | None = None,
     groups: str | None = None,
-    missing: Sequence[str] = (),
     from_data: bool = False,
     person: str | None = None,
     rows_per_person: int = 10,
@@ -45,17 +44,11 @@ def schema_from_flags(
       number: whether the target is a number.
       group: the column that says to which group a record belongs.
       groups: the values of the group.
-      missing: values that stand for a missing one in every column, such as "-999".
       from_data: whether to draft from the records what is not declared instead, which is marked so.
       person: the column of ids, if persons are to be protected and not rows.
       rows_per_person: how many rows of a person count.
     """
     columns = {}
-    missing = tuple(missing)
-
-    def absent_of(kind: Kind) -> tuple[str, ...]:
-        return () if isinstance(kind, Ignore) else missing
-
     for flags, kind_of, form in (
         (bounds, _number, "COLUMN=LOW:HIGH"),
         (amounts, _amount, "COLUMN=HIGH"),
@@ -68,14 +61,13 @@ def schema_from_flags(
                 raise ValueError(f"column {name!r} is declared twice, the second time by {quoted(flag)}. Keep one.")
             try:
                 kind = kind_of(text)
-                columns[name] = Declaration(kind, missing=not isinstance(kind, Ignore), absent=absent_of(kind))
+                columns[name] = Declaration(kind, missing=not isinstance(kind, Ignore))
             except ValueError as error:
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
         if name not in (target, person) and name not in columns:
-            columns[name] = (
-                draft_column(table[name], table.n, missing) if from_data else Declaration(Undeclared(), absent=missing)
-            )
+            open_column = Declaration(identifier(name) or Undeclared())
+            columns[name] = draft_column(name, table[name], table.n) if from_data else open_column
     of_target: dict[str, Any]
     if target_range is not None or (number and from_data):
         of_target = {
@@ -89,7 +81,7 @@ def schema_from_flags(
             "classes_read_from_data": classes is None,
         }
     else:
-        table[target]  # it must be there
+        range_of(table, target) if number else listed(table, target, "target")  # refuses what cannot be meant
         of_target = {"classes": (), "target_undeclared": "number" if number else "classes"}
     return Schema(
         target,

@@ -26,7 +26,8 @@ def table_from_frame(frame: Any, source: str = "X") -> Table:
 
 
 def _text(value: Any) -> str:
-    if value is None or value != value:  # NaN and NaT differ from themselves
+    # NaN differs from itself; pandas' NA says nothing of itself.
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -38,4 +39,4 @@ def _text(value: Any) -> str:
 
 
 def _decimal(value: float) -> str:
-    return ("1e999" if value > 0 else "-1e999") if math.isinf(value) else repr(value)
+    return ("1e999" if value > 0 else "-1e999") if math.isinf(value) else repr(float(value))

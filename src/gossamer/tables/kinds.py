@@ -14,6 +14,7 @@ column nothing is known: a run buys whether it is a number, and between which bo
 import hashlib
 import itertools
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -188,6 +189,17 @@ class Ignore:
 
 Kind = Number | Amount | Category | Hashed | Undeclared | Ignore
 _MOST_BUCKETS = 1 << 16
+
+
+_IDENTIFIERS = {"id", "ids", "ssn", "mrn", "uuid", "guid", "identifier"}
+
+
+def identifier(name: str) -> Ignore | None:
+    """Return that a column is left out if its name, which is public, is that of an identifier such as patient_id."""
+    words = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").replace("-", " ").casefold().split()
+    if not words or words[-1] not in _IDENTIFIERS:
+        return None
+    return Ignore("an identifier by its name: nothing to learn from. Does it tell who a row belongs to?")
 
 
 def require_distinct(name: str, values: Sequence[str]) -> None:

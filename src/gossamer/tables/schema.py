@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.base.leak import Leak
 from gossamer.base.messages import first_few, is_whole, quoted
-from gossamer.tables.encoding import Declaration, Encoding, first_row, numbers_of, remarks_on
+from gossamer.tables.encoding import LARGEST, Declaration, Encoding, first_row, remarks_on, require_numbers
 from gossamer.tables.ids import Ids, persons_of
 from gossamer.tables.kinds import Amount, Category, Hashed, Ignore, Number, Undeclared, require_distinct
 from gossamer.tables.table import MISSING, Column, Table, is_missing
@@ -141,7 +141,7 @@ class Schema(Encoding):
         if extra:
             found.append(f"columns that the schema does not mention are ignored: {', '.join(map(repr, extra))}.")
         for name, declared in self.columns.items():
-            if isinstance(declared.kind, Ignore) and declared.read_from_data:
+            if isinstance(declared.kind, Ignore) and declared.kind.reason:
                 found.append(f"column {name!r} is left out: {declared.kind.reason}")
             if name in table:
                 found += remarks_on(name, declared, table)
@@ -179,7 +179,8 @@ class Schema(Encoding):
         """Return each row's target, which must be a number; it may lie outside the range."""
         column = table[self.target]
         _require_known("target", self.target, column, table)
-        numbers = numbers_of(self.target, column, table)
+        require_numbers(self.target, column, table, np.ones(len(column.values), bool))
+        numbers = np.clip(column.cells(), -LARGEST, LARGEST)
         strange = np.isnan(numbers)
         if strange.any():
             place = table.place(first_row(strange, column))
