@@ -71,3 +71,5 @@ def test_a_promise_as_risks():
     assert curve.of_group(1).even_odds() == pytest.approx(curve.even_odds())
     assert curve.of_group(2).even_odds() >= norm.cdf(mu)  # what two records cost exactly
     assert curve.of_group(3).advantage() <= 1.0
+    nothing = tradeoff.TradeOff(np.array([math.inf]), np.array([1e-5]))
+    assert nothing.gaussian(1.0) == math.inf and nothing.of_group(2).even_odds() == 1.0

@@ -76,11 +76,11 @@ class TradeOff:
 
     def of_group(self, size: int) -> "TradeOff":
         """Return the limits for `size` records at once: (ε, δ) becomes (kε, δ·(e^(kε) − 1)/(e^ε − 1))."""
-        growth = sum(np.exp(np.minimum(j * self.epsilons, 700.0)) for j in range(size))
+        growth = 1 + sum(np.exp(np.minimum(j * self.epsilons, 700.0)) for j in range(1, size))
         return TradeOff(size * self.epsilons, np.minimum(self.deltas * growth, 1.0))
 
     def gaussian(self, largest: float) -> float:
-        """Return μ of the least Gaussian differential privacy that covers every pair whose ε is at most `largest`.
+        """Return μ of the least Gaussian differential privacy that covers the pairs whose ε is at most `largest`, or ∞.
 
         μ-GDP is (ε, Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ))-DP for every ε (Dong, Roth and Su, 2022), which grows with μ.
         """
@@ -88,15 +88,15 @@ class TradeOff:
         def delta(mu: float, epsilon: float) -> float:
             return float(special.ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * special.ndtr(-mu / 2 - epsilon / mu))
 
-        mus = [0.0]
+        mus = []
         for epsilon, target in zip(self.epsilons, self.deltas, strict=True):
-            if epsilon <= largest and 0 < target < 1:
+            if np.isfinite(epsilon) and epsilon <= largest and 0 < target < 1:
                 low, high = 1e-6, 100.0
                 for _ in range(60):
                     middle = (low * high) ** 0.5
                     low, high = (middle, high) if delta(middle, epsilon) < target else (low, middle)
                 mus.append(high)
-        return max(mus)
+        return max(mus, default=float(np.inf))
 
     def even_odds(self) -> float:
         """Return the largest probability of a right guess between two neighbours at even odds."""

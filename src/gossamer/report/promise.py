@@ -123,6 +123,7 @@ def attacker(certificate: Certificate, judgement: Judgement) -> Markup:
 def _risks(certificate: Certificate, judgement: Judgement) -> list[tuple[str, str, str]]:
     """Return what the curve means, a figure and a sentence each."""
     curve = judgement.scheduled
+    mu = curve.gaussian(certificate.epsilon)
     group = curve.of_group(_GROUP).together(judgement.certified.of_group(_GROUP))
     return [
         (
@@ -142,7 +143,7 @@ def _risks(certificate: Certificate, judgement: Judgement) -> list[tuple[str, st
         ),
         (
             "μ of Gaussian differential privacy",
-            f"{rounded_up(curve.gaussian(certificate.epsilon), 2):.2f}",
+            f"{rounded_up(mu, 2):.2f}" if math.isfinite(mu) else number(mu),
             "One noisy answer that one record moves by μ standard deviations tells as much as the whole run.",
         ),
     ]
