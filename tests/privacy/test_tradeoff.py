@@ -55,3 +55,21 @@ def test_the_envelope_of_two_is_the_larger_of_both():
     both = np.maximum(one.missed(ALPHA), other.missed(ALPHA))
     np.testing.assert_array_equal(one.together(other).missed(ALPHA), both)
     assert np.any(both > one.missed(ALPHA)) and np.any(both > other.missed(ALPHA))
+
+
+def test_a_promise_as_risks():
+    """One Gaussian answer: μ, advantage and groups by closed forms."""
+    mu = 0.8
+    epsilons = np.linspace(0.0, 4.0, 400)
+    deltas = norm.cdf(mu / 2 - epsilons / mu) - np.exp(epsilons) * norm.cdf(-mu / 2 - epsilons / mu)
+    curve = tradeoff.TradeOff(epsilons, deltas)
+    assert curve.gaussian(4.0) == pytest.approx(mu, rel=1e-6)
+    assert tradeoff.TradeOff(epsilons, 2 * deltas).gaussian(4.0) > 1.05 * mu
+    assert curve.advantage() == pytest.approx(2 * norm.cdf(mu / 2) - 1, rel=1e-3)
+    assert curve.right_accusations(0.5, 0.05) == pytest.approx(curve.found(0.05) / (curve.found(0.05) + 0.05))
+    assert curve.right_accusations(0.01, 0.05) < curve.right_accusations(0.5, 0.05)
+    assert curve.of_group(1).even_odds() == pytest.approx(curve.even_odds())
+    assert curve.of_group(2).even_odds() >= norm.cdf(mu)  # what two records cost exactly
+    assert curve.of_group(3).advantage() <= 1.0
+    nothing = tradeoff.TradeOff(np.array([math.inf]), np.array([1e-5]))
+    assert nothing.gaussian(1.0) == math.inf and nothing.of_group(2).even_odds() == 1.0

@@ -62,6 +62,42 @@ class TradeOff:
         # A convex function lies above its tangent in the middle of a cell: this area of f is never too large.
         return 1 - float(np.mean(self.missed((np.arange(_CELLS) + 0.5) / _CELLS)))
 
+    def advantage(self) -> float:
+        """Return the largest difference between found members and accused non-members of any test."""
+        return 2 * self.even_odds() - 1
+
+    def right_accusations(self, prior: float, alpha: float) -> float:
+        """Return the largest share of accusations that are right, of a test that accuses a share α of non-members.
+
+        Of all records, a share `prior` are members: Bayes' rule with the most that can be found.
+        """
+        found = prior * self.found(alpha)
+        return found / (found + (1 - prior) * alpha)
+
+    def of_group(self, size: int) -> "TradeOff":
+        """Return the limits for `size` records at once: (ε, δ) becomes (kε, δ·(e^(kε) − 1)/(e^ε − 1))."""
+        growth = 1 + sum(np.exp(np.minimum(j * self.epsilons, 700.0)) for j in range(1, size))
+        return TradeOff(size * self.epsilons, np.minimum(self.deltas * growth, 1.0))
+
+    def gaussian(self, largest: float) -> float:
+        """Return μ of the least Gaussian differential privacy that covers the pairs whose ε is at most `largest`, or ∞.
+
+        μ-GDP is (ε, Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ))-DP for every ε (Dong, Roth and Su, 2022), which grows with μ.
+        """
+
+        def delta(mu: float, epsilon: float) -> float:
+            return float(special.ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * special.ndtr(-mu / 2 - epsilon / mu))
+
+        mus = []
+        for epsilon, target in zip(self.epsilons, self.deltas, strict=True):
+            if np.isfinite(epsilon) and epsilon <= largest and 0 < target < 1:
+                low, high = 1e-6, 100.0
+                for _ in range(60):
+                    middle = (low * high) ** 0.5
+                    low, high = (middle, high) if delta(middle, epsilon) < target else (low, middle)
+                mus.append(high)
+        return max(mus, default=float(np.inf))
+
     def even_odds(self) -> float:
         """Return the largest probability of a right guess between two neighbours at even odds."""
         return float(np.min(special.expit(self.epsilons) + self.deltas * special.expit(-self.epsilons)))

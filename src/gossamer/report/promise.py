@@ -13,6 +13,7 @@ from gossamer.report.markup import Markup, at_most, element, equation, number, p
 from gossamer.report.parts import bullets, paragraphs, remark, section, table
 
 _ALARM = 0.05
+_PRIOR, _GROUP = 0.01, 4
 _ALARMS = (0.001, 0.01, _ALARM, 0.2)
 _LARGEST_EXPONENT = 30
 """Beyond it e to the power of ε says nothing as a number."""
@@ -125,15 +126,46 @@ def attacker(certificate: Certificate, judgement: Judgement) -> Markup:
         f"queries below, by {how}. The dashed line follows from ε and δ alone."
     )
     areas = [f"{rounded_up(curve.auc(), 3):.3f}" for curve in (scheduled, certified)]
+    risks = table("The promise as risks", ("Risk", "At most", "What to conclude"), _risks(certificate, judgement))
     return section(
         title,
         element("figure", _curves(judgement), element("figcaption", caption), class_="wide"),
         table("Limits to every attack", headers, rows, numeric=range(4)),
+        risks,
         remark(
             f"Largest possible area under the curve (AUC): {areas[0]} by all that was asked, {areas[1]} by ε and δ "
             "alone, 0.5 by blind guessing. Limits are rounded up."
         ),
     )
+
+
+def _risks(certificate: Certificate, judgement: Judgement) -> list[tuple[str, str, str]]:
+    """Return what the curve means, a figure and a sentence each."""
+    curve = judgement.scheduled
+    mu = curve.gaussian(certificate.epsilon)
+    group = curve.of_group(_GROUP).together(judgement.certified.of_group(_GROUP))
+    return [
+        (
+            "Attacker’s advantage",
+            at_most(curve.advantage()),
+            "This is how much more often an attacker accuses someone rightly than wrongly; 0 % is blind guessing.",
+        ),
+        (
+            f"Accusations that are right, if {percent(_PRIOR, 0)} of the people asked about are in the table",
+            at_most(curve.right_accusations(_PRIOR, _ALARM)),
+            f"With {percent(_ALARM, 0)} false alarms, the rest of the accused were not in it.",
+        ),
+        (
+            f"A guess at even odds about {_GROUP} people at once",
+            at_most(group.even_odds()),
+            f"A family of {_GROUP} with a row each is protected less than one person is.",
+        ),
+        (
+            "μ of Gaussian differential privacy",
+            f"{rounded_up(mu, 2):.2f}" if math.isfinite(mu) else number(mu),
+            "One noisy answer that one record moves by μ standard deviations tells as much as the whole run.",
+        ),
+    ]
 
 
 def _curves(judgement: Judgement) -> Markup:
