@@ -79,6 +79,8 @@ class PrivateEstimator(BaseEstimator):
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
+    _buys: bool = False
+    """Whether the fit is on a DataFrame, of which it buys what is not declared."""
 
     def pose(self, X: Any, y: Any, *groups: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
@@ -87,7 +89,8 @@ class PrivateEstimator(BaseEstimator):
     def _has_columns(self, X: Any) -> bool:
         """Return whether X is a DataFrame that is to be encoded; what an earlier fit encoded is forgotten."""
         self.encoder_ = None
-        return self.columns is not None and self.data_norm is None and is_frame(X)
+        self._buys = self.columns is not None and self.data_norm is None and is_frame(X)
+        return self._buys
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return the rows to predict for, encoded as those of the training were."""
@@ -154,7 +157,7 @@ class PrivateEstimator(BaseEstimator):
 
         It is called by `fit` itself, so that the warning points at the line that called `fit`.
         """
-        bought = () if self.encoder_ is None else _BOUGHT
+        bought = _BOUGHT if self._buys else ()
         missing = {name: what for name, what in read.items() if getattr(self, name) is None and name not in bought}
         leaks = tuple(Leak(name, what, "argument") for name, what in missing.items())
         for leak in leaks:
