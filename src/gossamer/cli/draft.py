@@ -10,9 +10,6 @@ from gossamer.cli import shared
 if TYPE_CHECKING:
     from gossamer.tables.table import Table
 
-_MOST_CLASSES = 50
-"""A target with more different numbers is a number."""
-
 
 def schema(
     table: Annotated[Path, typer.Argument(help="CSV or Parquet, one row a record.")],
@@ -25,6 +22,9 @@ def schema(
     ] = False,
     epsilon: Annotated[float, typer.Option(help="With --private: ε of what is bought.")] = 0.1,
     delta: Annotated[float | None, typer.Option(help="With --private: δ; n ** -1.1 if not given.")] = None,
+    number: Annotated[
+        bool, typer.Option("--number", help="With --private: the target is a number. It is not read from the data.")
+    ] = False,
     certificate: Annotated[
         Path | None, typer.Option(help="With --private: a new file for the certificate of what was bought.")
     ] = None,
@@ -44,7 +44,9 @@ def schema(
         raise ValueError(f"{out} exists. Choose another name: what a person has confirmed in it would be lost.")
     records = reading.read(table)
     if private:
-        _buy(records, target, out, certificate, (epsilon, delta), as_json)
+        if group is not None:
+            raise ValueError("--group does not go with --private: write group and groups, if public, into the schema.")
+        _buy(records, target, out, certificate, number=number, promise=(epsilon, delta), as_json=as_json)
         return
     drafted = draft(records, target, group)
     shared.note(drafted.remarks(records))
@@ -73,13 +75,13 @@ def _buy(
     target: str,
     out: Path | None,
     certificate: Path | None,
+    *,
+    number: bool,
     promise: tuple[float, float | None],
     as_json: bool,
 ) -> None:
     """Buy a schema, and say what it cost."""
     import json
-
-    import numpy as np
 
     from gossamer.base import atomic
     from gossamer.privacy.budget import Budget
@@ -90,8 +92,6 @@ def _buy(
     epsilon, delta = promise
     if certificate is not None:
         shared.require_writable("--certificate", certificate)
-    column = records[target]
-    number = len(column.values) > _MOST_CLASSES and not bool(np.isnan(column.numbers()).any())
     opened = schema_from_flags(records, target, number=number)
     shared.note(opened.remarks(records))
     with shared.warnings_as_lines():

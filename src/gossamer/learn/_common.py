@@ -86,6 +86,8 @@ class PrivateEstimator(BaseEstimator):
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
+    _buys: bool = False
+    """Whether the fit is on a DataFrame, of which it buys what is not declared."""
 
     def pose(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
@@ -97,13 +99,13 @@ class PrivateEstimator(BaseEstimator):
         What is not declared of it is bought, and that is about rows: so persons are refused.
         """
         self.encoder_ = None
-        encoded = self.columns is not None and self.data_norm is None and is_frame(X)
-        if encoded and person is not None:
+        self._buys = self.columns is not None and self.data_norm is None and is_frame(X)
+        if self._buys and person is not None:
             raise ValueError(
                 "person was given with a DataFrame whose columns are to be bought, and these purchases protect rows. "
                 "Encode the DataFrame by a gs.learn.TableEncoder with declared columns, and pass data_norm=..."
             )
-        return encoded
+        return self._buys
 
     def _rows(self, X: Any) -> np.ndarray:
         """Return the rows to predict for, encoded as those of the training were."""
@@ -192,7 +194,7 @@ class PrivateEstimator(BaseEstimator):
 
         It is called by `fit` itself, so that the warning points at the line that called `fit`.
         """
-        bought = () if self.encoder_ is None else _BOUGHT
+        bought = _BOUGHT if self._buys else ()
         missing = {name: what for name, what in read.items() if getattr(self, name) is None and name not in bought}
         leaks = tuple(Leak(name, what, "argument") for name, what in missing.items())
         for leak in leaks:
