@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Check a privacy certificate of Gossamer, or a bundle of evidence, without trusting Gossamer.
 
     python gossamer_verify.py BUNDLE.zip [--key owner.pub] [--json]
@@ -6,9 +5,8 @@
 One file of plain Python: it needs NumPy and SciPy, and `cryptography` to check signatures. It never imports Gossamer or
 JAX. It recomputes ε from the list of queries with an accountant of its own, and checks every number that follows from
 others, and a bundle's hashes and signatures. Exit codes: 0 the claim holds; 1 it is false; 2 it holds, but assumptions
-that it rests on are NOT MET; 3 damaged, or something is in it that is not known here.
-
-No checker can know that the noise was drawn, and that the run was the one described: whoever signed it states that.
+that it rests on are NOT MET; 3 damaged, or something is in it that is not known here. No checker can know that the
+noise was drawn, and that the run was the one described: whoever signed it states that.
 """
 
 import argparse
@@ -22,10 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
-HOLDS, FALSE, NOT_MET, DAMAGED = 0, 1, 2, 3
-TOLERANCE, ROUNDING = 1e-3, 1e-6
+HOLDS, FALSE, NOT_MET, DAMAGED, TOLERANCE, ROUNDING = 0, 1, 2, 3, 1e-3, 1e-6
 """How far a recomputed ε, and two computations of the same sum, may be apart. The accountant errs by less, upwards."""
 
 
@@ -191,16 +188,13 @@ def poisson(query: Fields, sigma: float, certificate: Fields) -> Part:
 
 def blocks(query: Fields, sigma: float, certificate: Fields) -> Part:
     """Blocks of records that are disjoint: one record meets one answer. Neighbours must have equally many records."""
-    sampling, stream = query["sampling"], query["sampling"].get("stream")
-    require("sampling", sampling, {"kind": TEXT, "rows": WHOLE, "stream": of(dict, type(None))})
-    if certificate["neighbors"] != "replace_one":
-        raise Damaged("disjoint blocks have no guarantee under neighbors = 'add_remove'")
-    if stream is not None:
-        require("stream", stream, {"strategy": TEXT, "length": WHOLE, "first": of(int, above=-1), "share": WHOLE})
-        mixed = certificate["covers"] == "bits" and stream["strategy"] != "tree"
-        if mixed or stream["first"] + stream["share"] > stream["length"]:
-            raise Damaged(f"the stream of query {query['name']!r} is longer than it is, or does not cover bits")
-    return Part(Cost(1.0, sigma, 1), rows=query["count"] * sampling["rows"])
+    require("sampling", query["sampling"], {"kind": TEXT, "rows": WHOLE, "stream": of(dict, type(None))})
+    stream = query["sampling"]["stream"] or {"strategy": "tree", "length": 1, "first": 0, "share": 1}
+    require("stream", stream, {"strategy": TEXT, "length": WHOLE, "first": of(int, above=-1), "share": WHOLE})
+    mixed = certificate["covers"] == "bits" and stream["strategy"] != "tree"
+    if mixed or stream["first"] + stream["share"] > stream["length"] or certificate["neighbors"] != "replace_one":
+        raise Damaged(f"blocks of query {query['name']!r}: under add_remove, too long a stream, or not about bits")
+    return Part(Cost(1.0, sigma, 1), rows=query["count"] * query["sampling"]["rows"])
 
 
 def perturbed_objective(query: Fields, sigma: float, certificate: Fields) -> Part:
@@ -212,12 +206,20 @@ def perturbed_objective(query: Fields, sigma: float, certificate: Fields) -> Par
     stated = query["sampling"]["jacobian"]
     if not stated >= jacobian * (1 - ROUNDING) > 0:
         raise Damaged(f"jacobian = {stated:g} of query {query['name']!r} comes out as {jacobian:g}")
-    corners = {"replace_one": 4.0, "add_remove": 2.0}[certificate["neighbors"]]
-    return Part(Cost(1.0, sigma, query["count"]), query["count"] * stated, corners ** query["count"])
+    corners = (4.0 if certificate["neighbors"] == "replace_one" else 2.0) ** query["count"]
+    return Part(Cost(1.0, sigma, query["count"]), query["count"] * stated, corners)
 
 
-KINDS = {"all": all_records, "poisson": poisson, "blocks": blocks, "perturbed objective": perturbed_objective}
-"""Ways to ask. A new one is one function; one that is not here is refused."""
+def discovery(query: Fields, sigma: float, certificate: Fields) -> Part:
+    """Counts of values that nobody listed, released above a threshold; a rare one slips through with probability β."""
+    require("sampling", query["sampling"], {"kind": TEXT, "columns": WHOLE, "threshold": POSITIVE})
+    beta = query["sampling"]["columns"] * float(ndtr(-query["sampling"]["threshold"]))
+    return Part(Cost(1.0, sigma, query["count"]), lost=lambda capacity: beta)
+
+
+# Ways to ask. A new one is one function; one that is not here is refused.
+KINDS = {"all": all_records, "poisson": poisson, "blocks": blocks, "discovery": discovery}
+KINDS["perturbed objective"] = perturbed_objective
 
 
 def of(*kinds: type, above: float = -math.inf, below: float = math.inf) -> Callable[[Any], bool]:
@@ -244,7 +246,7 @@ PERSON = {"name": one_of("person"), "column": TEXT, "ids": IDS, "rows": WHOLE}
 QUERY = {
     **{"name": TEXT, "count": WHOLE, "sampling": lambda x: OBJECT(x) and x.get("kind") in KINDS, "dual": FLAG},
     **{"weight": POSITIVE, "noise": of(int, float, type(None), above=0), "noise_multiplier": AT_LEAST_0},
-    **{"clip": TEXT, "gradients": WHOLE},
+    **{"clip": TEXT, "gradients": WHOLE, "acute": FLAG},
 }
 CERTIFICATE = {
     **{"format": one_of(2), "delta": RATE, "neighbors": one_of(*PAIRS), "n": WHOLE},
@@ -296,6 +298,7 @@ def check_certificate(certificate: Any, found: Findings) -> None:
     cut, apart = ([name for name in kinds if kinds[name] == kind] for kind in ("poisson", "blocks"))
     fit = len(kinds) == len(queries) and len(stage) == sum(len(one["queries"]) for one in bought)
     fit = fit and len({stage.get(name) for name in apart}) <= 1  # the blocks of two stages are not disjoint
+    fit = fit and all(kinds[query["name"]] == "all" for query in queries if query["acute"])
     if not (fit and set(stage) <= set(kinds) and set(cut) == set(certificate["capacities"])):
         raise Damaged("the certificate: schedule, capacities, purchases and blocks do not fit together")
     found.not_met += ["{where} {name!r}: {what} was read from the records".format(**x) for x in certificate["leaks"]]
@@ -304,35 +307,32 @@ def check_certificate(certificate: Any, found: Findings) -> None:
     found.notes += [f"trusted, not checked: {why}" for why in certificate["trusted"]] + certificate["noted"]
     if (stated := certificate["epsilon"]) == "inf":
         return found.notes.append("NO PRIVACY is claimed: epsilon is infinite")
-    stretched = 1 + INFLATION if certificate["covers"] == "bits" else 1.0
-    noise = {query["name"]: max(query["noise_multiplier"], 1e-9) / stretched for query in queries}
-    parts = {query["name"]: KINDS[kinds[query["name"]]](query, noise[query["name"]], certificate) for query in queries}
+    stretch = 1 + INFLATION * (certificate["covers"] == "bits")
+    # Vectors at an acute angle are √2 thresholds apart at most, where other pairs are two; shares do not count on it.
+    angled = {q["name"]: 1.0 if q["acute"] and certificate["neighbors"] == "replace_one" else 0.0 for q in queries}
+    noise = {q["name"]: max(q["noise_multiplier"], 1e-9) / stretch * 2 ** (angled[q["name"]] / 2) for q in queries}
+    parts = {q["name"]: KINDS[kinds[q["name"]]](q, noise[q["name"]], certificate) for q in queries}
     if sum(part.rows for part in parts.values()) > certificate["n"]:
         raise Damaged(f"n = {certificate['n']} is less than the disjoint blocks of the schedule need")
-    found.epsilon = cost_of(parts, certificate)
+    # Samples that are cut differ from ideal ones with some probability, and (1 + e^ε) times that is lost of δ.
+    cuts = [(part, part.lost(certificate["capacities"].get(name, 0))) for name, part in parts.items() if part.lost]
+    lost = math.fsum(part.cost.count * min((1 + math.exp(min(stated, 700.0))) * chance, 1.0) for part, chance in cuts)
+    found.epsilon = cost_of(parts, certificate, certificate["delta"] - lost)
     if not found.epsilon <= stated * (1 + TOLERANCE):
         found.wrong.append(f"epsilon = {stated:g} is stated, and what was asked costs {found.epsilon:.4g}")
-    whole = leading(met(parts))
+    weights = {name: 2 ** angled[name] * leading([cost]) for name, (cost, *_) in met(parts).items()}
     for one in bought:
-        share = leading(met({name: parts[name] for name in one["queries"]})) / whole
+        share = sum(weights.get(name, 0.0) for name in one["queries"]) / sum(weights.values())
         if not math.isclose(share, one["share"], rel_tol=TOLERANCE):
             found.wrong.append(f"share = {one['share']:.4g} is stated for the purchase {one['name']!r}: {share:.4g}")
-    lost = truncation(parts, certificate["capacities"], stated)
     if not math.isclose(lost, certificate["truncation_delta"], rel_tol=ROUNDING, abs_tol=1e-16):
         found.wrong.append(f"truncation_delta = {certificate['truncation_delta']:.4g} is stated: {lost:.4g}")
 
 
-def truncation(parts: dict[str, Part], capacities: dict[str, int], epsilon: float) -> float:
-    """Return the δ that samples cost because they are cut: (1 + e^ε)·P(a sample differs from an ideal one)."""
-    growth = 1 + math.exp(min(epsilon, 700.0))
-    cut = [(part, part.lost(capacities[name])) for name, part in parts.items() if part.lost is not None]
-    return math.fsum(part.cost.count * min(growth * lost, 1.0) for part, lost in cut)
-
-
-def met(parts: dict[str, Part]) -> list[Cost]:
+def met(parts: dict[str, Part]) -> dict[str, Part]:
     """Return what a record meets: of disjoint blocks one, at worst the least noisy."""
-    apart = sorted((part.cost for part in parts.values() if part.rows), key=lambda cost: cost.sigma)
-    return [part.cost for part in parts.values() if not part.rows] + apart[:1]
+    apart = sorted((name for name in parts if parts[name].rows), key=lambda name: parts[name].cost.sigma)
+    return {name: part for name, part in parts.items() if name not in apart[1:]}
 
 
 def leading(costs: list[Cost]) -> float:
@@ -340,15 +340,15 @@ def leading(costs: list[Cost]) -> float:
     return math.fsum(cost.count * (cost.rate / cost.sigma) ** 2 for cost in costs)
 
 
-def cost_of(parts: dict[str, Part], certificate: Fields) -> float:
+def cost_of(parts: dict[str, Part], certificate: Fields, delta: float) -> float:
     """Return ε of all queries at δ."""
     extra = 2 * LOG_RATIO + math.fsum(part.epsilon for part in parts.values())
     factor = math.exp(LOG_RATIO) * (1 + 1e-6) * math.prod(part.factor for part in parts.values())
     # Gaussian queries of all records are together one Gaussian query: the squares of 1/σ add up.
-    full = leading([cost for cost in met(parts) if cost.rate == 1])
-    costs = [cost for cost in met(parts) if cost.rate < 1] + ([Cost(1.0, full**-0.5, 1)] if full else [])
-    left = certificate["delta"] - truncation(parts, certificate["capacities"], certificate["epsilon"])
-    return extra + epsilon_of(costs, left / factor, certificate["neighbors"])
+    costs = [part.cost for part in met(parts).values()]
+    if full := leading([cost for cost in costs if cost.rate == 1]):
+        costs = [cost for cost in costs if cost.rate < 1] + [Cost(1.0, full**-0.5, 1)]
+    return extra + epsilon_of(costs, delta / factor, certificate["neighbors"])
 
 
 # --- The bundle: what belongs together ------------------------------------------------------------------------------
@@ -404,8 +404,10 @@ def check_bundle(content: bytes, keys: list[str], found: Findings) -> None:
         if facts[member][section][name] != certificate[name]:
             found.wrong.append(f"{member}: {section}.{name} is not what the certificate states")
     paid, stated = facts["budget.json"], math.inf if certificate["epsilon"] == "inf" else certificate["epsilon"]
-    if paid is not None and not (paid["epsilon"] >= stated and paid["delta"] >= certificate["delta"]):
-        found.wrong.append("budget.json: less was reserved than the certificate states")
+    if paid is not None and not (
+        paid["granted"]["epsilon"] >= stated and paid["granted"]["delta"] >= certificate["delta"]
+    ):
+        found.wrong.append("budget.json: less was granted than the certificate states")
     for audit in facts["audits.json"]:
         if audit["epsilon_lower_bound"] > audit["epsilon_claimed"] or audit["epsilon_claimed"] > stated:
             found.wrong.append(f"audits.json: {audit['attack']} proves epsilon >= {audit['epsilon_lower_bound']:.3g}")
@@ -414,21 +416,20 @@ def check_bundle(content: bytes, keys: list[str], found: Findings) -> None:
     check_signatures(members, keys, found)
 
 
-STATED = {
+STATED = {  # said twice, by the certificate and by another member
     **dict.fromkeys(("epsilon", "delta", "neighbors", "unit", "covers"), ("statement.json", "guarantee")),
     **dict.fromkeys(("method", "schedule", "truncation_delta"), ("statement.json", "mechanism")),
     **dict.fromkeys(("n", "leaks"), ("statement.json", "data")),
     "versions": ("code.json", "software"),
 }
-"""What is said twice, by the certificate and by another member."""
 
 
 def check_signatures(members: dict[str, bytes], keys: list[str], found: Findings) -> None:
     """Check every signature, and that all of the given public keys have signed."""
     signatures = read_json(members.get(SIGNATURES, b"[]"), SIGNATURES)
     list_of({"name": TEXT, "key": TEXT, "signature": TEXT})(signatures)
-    missing = set(keys) - {one["key"] for one in signatures}
-    found.damaged += [f"{SIGNATURES}: no signature by the key {key}" for key in sorted(missing)]
+    missing = sorted(set(keys) - {one["key"] for one in signatures})
+    found.damaged += [f"{SIGNATURES}: no signature by the key {key}" for key in missing]
     found.notes += ["not signed: nobody vouches for it"] * (not signatures)
     for one in signatures:
         try:

@@ -1,6 +1,7 @@
 """The checker: its accountant against dp-accounting, its exit codes, and that it needs nothing of ours."""
 
 import ast
+import dataclasses
 import json
 import math
 import subprocess
@@ -19,6 +20,7 @@ from testkit.rings import deep_but
 import gossamer as gs
 import gossamer_verify
 from gossamer.base.leak import Leak
+from gossamer.privacy.accounting import calibrate
 from gossamer.privacy.certificate import certify
 from gossamer_verify import Cost, check, epsilon_of
 
@@ -142,9 +144,6 @@ def test_what_was_bought_has_its_share(tmp_path):
 
 def test_disjoint_blocks_cost_one_answer(tmp_path):
     schedule = gs.Schedule((gs.Query("a", 3, gs.Blocks(100)), gs.Query("b", 2, gs.Blocks(50))))
-    import dataclasses
-
-    from gossamer.privacy.accounting import calibrate
 
     calibrated = calibrate(schedule, gs.Budget(1.0, 1e-5), 500)
     certificate = dataclasses.replace(pages.certificate(), schedule=calibrated, n=500)
@@ -152,6 +151,32 @@ def test_disjoint_blocks_cost_one_answer(tmp_path):
     assert found.code == 0 and found.epsilon == pytest.approx(1.0, rel=2e-3)
     assert outcome(certificate, tmp_path, n=399).code == 3
     assert outcome(certificate, tmp_path, neighbors="add_remove").code == 3
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_acute_angles_and_discoveries_cost_what_verify_says(neighbors, tmp_path):
+    """Counts cost √2 thresholds where a record is replaced; with the angle taken away the same noise is too little."""
+    from gossamer.privacy.accounting import capacities
+    from gossamer.privacy.discovery import Discovery
+
+    budget = gs.Budget(1.0, 1e-5, neighbors)
+    queries = gs.Query("counts", 2, acute=True), gs.Query("values", 1, Discovery.within(budget, 3)), gs.Query("g", 5)
+    schedule = calibrate(gs.Schedule(queries), budget, 500)
+    _, lost = capacities(schedule, 500, budget)
+    certificate = dataclasses.replace(
+        pages.certificate(neighbors=neighbors), schedule=schedule, n=500, truncation_delta=lost
+    )
+    found = outcome(certificate, tmp_path)
+    assert found.code == 0 and found.epsilon == pytest.approx(certificate.verify().epsilon, rel=1e-3)
+    rows = json.loads(certificate.to_json())["schedule"]
+    blunt = outcome(certificate, tmp_path, schedule=[{**row, "acute": False} for row in rows])
+    assert blunt.code == (1 if neighbors == "replace_one" else 0)
+    lower = [{**row, "sampling": {**row["sampling"], **changed_threshold(row)}} for row in rows]
+    assert "truncation_delta" in str(outcome(certificate, tmp_path, schedule=lower).wrong)
+
+
+def changed_threshold(row):
+    return {"threshold": row["sampling"]["threshold"] - 1} if row["name"] == "values" else {}
 
 
 LIES = {
@@ -188,8 +213,6 @@ def test_noise_of_zero_is_no_privacy(tmp_path):
 
 
 def test_assumptions_that_are_not_met_are_named(tmp_path):
-    import dataclasses
-
     certificate = dataclasses.replace(
         pages.certificate(), leaks=(Leak("data_norm", "the largest row norm", "argument"),)
     )

@@ -34,7 +34,7 @@ def contents(**changes):
         schema={"columns": {"age": [0, 100]}},
         recipe={"objective": "logistic"},
         commitment="ab" * 32,
-        budget={"epsilon": 1.0, "delta": 1e-5, "reservation": 3},
+        budget={"granted": {"epsilon": 1.0, "delta": 1e-5}, "reservation": 3},
         audits=({"attack": "one run", "epsilon_lower_bound": 0.4, "epsilon_claimed": 1.0, "confidence": 0.95},),
     )
     return dataclasses.replace(made, **changes)
@@ -141,13 +141,15 @@ def changed(content, path, value):
     part = copy
     for step in path[:-1]:
         part = part[step]
-    part[path[-1]] = not value if isinstance(value, bool) else value * 1.5 if isinstance(value, int | float) else "x"
+    part[path[-1]] = (
+        not value if isinstance(value, bool) else value * 1.5 + 1e-9 if isinstance(value, int | float) else "x"
+    )
     return copy
 
 
 def test_every_field_of_the_certificate_is_bound(signed, keys, tmp_path, monkeypatch):
     """Each number, flag and word is changed, in turn, with all hashes mended: the signatures tell, whatever it was."""
-    monkeypatch.setattr(gossamer_verify, "cost_of", lambda parts, certificate: 0.0)
+    monkeypatch.setattr(gossamer_verify, "cost_of", lambda parts, certificate, delta: 0.0)
     members = gossamer_verify.unpack(signed)
     certificate = json.loads(members["certificate.json"])
     fields = list(leaves(certificate))
@@ -187,7 +189,7 @@ def test_without_cryptography_a_signature_is_not_checked_and_never_good(signed, 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"budget": {"epsilon": 0.9, "delta": 1e-5}}, "budget.json"),
+        ({"budget": {"granted": {"epsilon": 0.9, "delta": 1e-5}}}, "budget.json"),
         ({"audits": ({"attack": "canary", "epsilon_lower_bound": 1.2, "epsilon_claimed": 1.0},)}, "canary proves"),
     ],
 )

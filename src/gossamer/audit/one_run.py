@@ -80,7 +80,7 @@ def one_run_bound(scores: np.ndarray, inside: np.ndarray, delta: float, claimed:
     if scores.shape != inside.shape or len(scores) < _FEWEST:
         raise ValueError(f"{len(scores)} scores for {len(inside)} canaries: there must be as many, at least {_FEWEST}.")
     by_f, by_pair = (_bound(test, scores, inside, delta) for test in (_refuted_by_f, _refuted))
-    return OneRun(by_f, by_pair, float(claimed), delta, len(scores), _CONFIDENCE)
+    return OneRun(by_f, by_pair, float(claimed), delta, canaries=len(scores), confidence=_CONFIDENCE)
 
 
 def _bound(refutes: Callable[..., bool], scores: np.ndarray, inside: np.ndarray, delta: float) -> float:
@@ -91,7 +91,7 @@ def _bound(refutes: Callable[..., bool], scores: np.ndarray, inside: np.ndarray,
         right = int(inside[order[:half]].sum() + (~inside[order[m - half :]]).sum())
 
         def excess(epsilon: float, half: int = half, right: int = right) -> float:
-            refuted = refutes(m, 2 * half, right, epsilon, delta, (1 - _CONFIDENCE) / len(_SHARES))
+            refuted = refutes(m, 2 * half, right, epsilon=epsilon, delta=delta, level=(1 - _CONFIDENCE) / len(_SHARES))
             return 1.0 if refuted else -1.0
 
         low, high = max(best, 1e-3), max(2 * best, 1.0)

@@ -79,15 +79,12 @@ def place_in_log(file: BudgetFile, reservation: int) -> dict[str, Any]:
     grant, own = file.grant(), taken[-1]
     if own.id != reservation:
         raise ValueError(f"{file.path} has no reservation {reservation}.")
+    together = type(own.amount)().plus(entry.amount for entry in taken)
     return {
         "reservation": reservation,
-        "epsilon": float(own.amount.epsilon),
-        "delta": float(own.amount.delta),
-        "granted": {"epsilon": str(grant.amount.epsilon), "delta": str(grant.amount.delta)},
-        "taken": {
-            "epsilon": str(sum(entry.amount.epsilon for entry in taken)),
-            "delta": str(sum(entry.amount.delta for entry in taken)),
-        },
+        "amount": {name: str(value) for name, value in own.amount._asdict().items()},
+        "taken": {name: str(value) for name, value in together._asdict().items()},
+        "granted": {"epsilon": float(grant.amount.epsilon), "delta": float(grant.amount.delta)},
         "neighbors": grant.neighbors,
     }
 
