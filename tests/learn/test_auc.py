@@ -22,7 +22,7 @@ Y = (X @ np.array([1.0, -2.0, 0.5]) + RNG.normal(size=2000) > 3.0).astype(int)
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, random_state=0, method=Shortened())])
+@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, columns=None, random_state=0, method=Shortened())])
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

@@ -23,7 +23,7 @@ PAIR = ["many", "few"]
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateDROClassifier(random_state=0, method=Shortened())])
+@parametrize_with_checks([PrivateDROClassifier(columns=None, random_state=0, method=Shortened())])
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

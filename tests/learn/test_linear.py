@@ -12,7 +12,9 @@ from gossamer.learn import PrivateLinearRegression
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateLinearRegression(random_state=0, method=gs.methods.GD(steps=20, learning_rate=0.5))])
+@parametrize_with_checks(
+    [PrivateLinearRegression(columns=None, random_state=0, method=gs.methods.GD(steps=20, learning_rate=0.5))]
+)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

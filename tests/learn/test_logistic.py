@@ -12,7 +12,9 @@ from gossamer.learn import PrivateLogisticRegression
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateLogisticRegression(random_state=0, method=gs.methods.GD(steps=20, learning_rate=4.0))])
+@parametrize_with_checks(
+    [PrivateLogisticRegression(columns=None, random_state=0, method=gs.methods.GD(steps=20, learning_rate=4.0))]
+)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
