@@ -29,7 +29,7 @@ import numpy as np
 from dp_accounting import gaussian_mechanism
 from scipy import optimize, stats
 
-from gossamer.audit.oracles import Recording, empty_tape, normalised
+from gossamer.audit.oracles import Around, Recording, empty_tape, normalised
 from gossamer.base.entropy import new_key
 from gossamer.base.trees import PyTree
 from gossamer.engine.opening import Lane, set_up
@@ -125,7 +125,7 @@ def _refuted_by_f(m: int, guesses: int, right: int, epsilon: float, delta: float
     return a + b > guesses / m
 
 
-class _Telling:
+class _Telling(Around):
     """Answers as the inner oracle does, and scores all canaries by every answer; its memory: the scores.
 
     It knows every record but the coins. An answer less what it knows, and less the mean of what it does not, is noise
@@ -134,7 +134,7 @@ class _Telling:
     """
 
     def __init__(self, inner: Oracle, canaries: PyTree, others: PyTree | None):
-        self.inner, self.door = inner, inner.door
+        super().__init__(inner)
         self._canaries, self._others = canaries, others
 
     def answer(self, asked: Question, memory: PyTree) -> tuple[PyTree, PyTree]:
