@@ -222,8 +222,8 @@ def one_run(
 
     found = np.asarray(scores(table, present, new_key(seed)), np.float64)
     proved = one_run_bound(found, inside, budget.delta, budget.epsilon)
-    # What is refuted by the trade-off function is a promise of Gaussian noise. Samples, and perturbed objectives, promise
-    # ε and δ by another curve, which an honest run may reach: there the bound by ε and δ alone counts.
+    # What the trade-off function refutes is a promise of Gaussian noise. Samples and perturbed objectives promise ε and
+    # δ by another curve, which an honest run may reach: there the bound by ε and δ alone counts.
     if all(type(query.sampling) in (All, Blocks) for query in planned.schedule):
         return proved
     return dataclasses.replace(proved, lower_bound=proved.by_epsilon_delta)
