@@ -376,7 +376,7 @@ def unpack(content: bytes) -> dict[str, bytes]:
     """Return the members of a bundle; refuse any byte that is not as `pack` writes it, or that no hash is true of."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > len(content):
+            if any(entry.compress_type or entry.file_size > len(content) for entry in archive.infolist()):
                 raise Damaged("the bundle is compressed, which no bundle is")
             if set(archive.namelist()) - {SIGNATURES} != set(MEMBERS):
                 raise Damaged(f"the bundle: members differ by {sorted(set(archive.namelist()) ^ set(MEMBERS))}")

@@ -113,3 +113,21 @@ def test_gossamer_audit_rehearses_a_run_once(tmp_path):
     (kept,) = json.loads((run / "audits.json").read_text())
     assert kept["epsilon_claimed"] == 2.0
     gs.bundle(run, tmp_path / "evidence.zip")
+
+
+@pytest.mark.deep
+def test_of_samples_only_the_bound_by_epsilon_and_delta_counts():
+    """Their trade-off function is not a Gaussian's: what refutes a Gaussian need not refute them."""
+    places = jnp.arange(128)
+    inside, outside = (places, jnp.ones(128)), (places, -jnp.ones(128))
+    found = one_run(
+        gs.ERM(lambda x, z: z[1] * x[z[0]]),
+        outside,
+        inside,
+        gs.methods.SGD(steps=4, batch_size=64),
+        gs.Budget(8.0, DELTA),
+        init=jnp.zeros(128),
+        others=outside,
+        backend="vmap",
+    )
+    assert found.lower_bound == found.by_epsilon_delta
