@@ -50,6 +50,7 @@ ENTRIES = {
     "SVRG": on_rows(methods.SVRG(steps=3, inner_steps=2, batch_size=8, barzilai_borwein=True)),
     "SVRGpp": on_rows(methods.SVRGpp(steps=2, inner_steps=2, batch_size=8)),
     "AccMD": on_rows(methods.AccMD(steps=4), BALL),
+    "Whitened": on_rows(methods.Whitened(steps=4)),
     "Spider": on_rows(methods.Spider(steps=6, period=3, batch_size=8, output="random")),
     "StoSpider": on_rows(methods.StoSpider(steps=6, period=3, batch_size=8)),
     "AdaSpider": on_rows(methods.AdaSpider(steps=6, batch_size=8)),
