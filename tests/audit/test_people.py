@@ -30,7 +30,7 @@ def attacked(table, record, method, oracle, **options):
 @pytest.mark.slow(each=True)
 @pytest.mark.parametrize(("oracle", "sound"), [(Oracle, True), (kit.RowClippingOracle, False)])
 def test_ten_identical_rows_cost_one_person(table, oracle, sound):
-    """One full pass. The bound on ε holds with 95 % confidence, and scatters: 0.02 to 1.28 for seeds 0 to 11, median 0.8.
+    """One full pass. The bound on ε holds with 95 % confidence, and scatters: from 0.02 to 1.28 for seeds 0 to 11.
 
     So that the attack bites is seen from how far the two persons are apart, which no seed changes.
     """
