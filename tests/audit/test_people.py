@@ -30,10 +30,15 @@ def attacked(table, record, method, oracle, **options):
 @pytest.mark.slow(each=True)
 @pytest.mark.parametrize(("oracle", "sound"), [(Oracle, True), (kit.RowClippingOracle, False)])
 def test_ten_identical_rows_cost_one_person(table, oracle, sound):
-    """One full pass. The bound holds with 95 % confidence; 4096 runs a side prove 0.93 of an ε of 2 (fixed seed)."""
-    found = attacked(table, kit.hostile(kit.CAP)["the opposite way"], GD(steps=1), oracle)
-    assert bool(found) == sound
-    assert found.lower_bound > 0.4 * BUDGET.epsilon  # the attack bites
+    """One full pass. The bound on ε holds with 95 % confidence, and scatters: from 0.02 to 1.28 for seeds 0 to 11.
+
+    So that the attack bites is seen from how far the two persons are apart, which no seed changes.
+    """
+    opposite = kit.hostile(kit.CAP)["the opposite way"]
+    assert bool(attacked(table, opposite, GD(steps=1), oracle)) == sound
+    apart = gs.audit.sensitivity(PROBLEM, table, 0, opposite, GD(steps=1), BUDGET, init=kit.INIT, oracle=oracle)
+    assert bool(apart) == sound
+    assert apart.worst["gradient"] > 1.9
 
 
 @pytest.mark.deep
