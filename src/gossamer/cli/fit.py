@@ -189,7 +189,7 @@ def fit(
         with place as checkpoints:
             reserve, paid = None, list[int]()
             if run.budget is not None:
-                payment = fitting.Payment(run.budget, records, schema, budget, objective, out)
+                payment = fitting.Payment(run.budget, records, schema, budget, objective=objective, out=out)
                 reserve = functools.partial(_pay, payment, checkpoints, paid)
             model, schema = fitting.fit_table(
                 records,

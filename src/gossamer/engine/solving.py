@@ -95,7 +95,7 @@ def solve(
     """
     check_match(problem, method, budget)
     _check_options(diagnostics, data, mesh, checkpoints)
-    ready = make_ready(problem, data, method, init, mesh, shards)
+    ready = make_ready(problem, data, method, init, mesh, shards=shards)
     planned = plan(ready.method, ready.records.n, budget)
     pay(ledger, planned, type(method).__name__, checkpoints, ready.records.unit.scope)
     return run_ready(

@@ -181,8 +181,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         def plans_at(each: Budget) -> list[Plan]:
             return [plan_stages(candidate.stages(self.score), n, each) for candidate in candidates]
 
-        selection, plans = plan_search(plans_at, budget, n, self.trials, self.eta, self.most)
-        return Planned(candidates, plans, chances, law, selection, budget, n)
+        selection, plans = plan_search(plans_at, budget, n, trials=self.trials, eta=self.eta, most=self.most)
+        return Planned(candidates, plans, chances, law, selection, budget=budget, n=n)
 
     def _candidate(
         self, setting: dict[str, Any], about: Budget, X: Any, y: Any, records: dict[str, Any]

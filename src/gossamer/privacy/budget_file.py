@@ -22,6 +22,7 @@ the locks of network file systems are not to be trusted.
 another name, and whoever sees that can confirm a guess of the whole table.
 """
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -91,7 +92,12 @@ class BudgetFile:
         whole = _budget(epsilon, delta, neighbors)
         set_aside = Amount() if aside is None else _pair(_budget(*aside, neighbors))
         grant = Grant(
-            _pair(whole), neighbors, fingerprint(data), budget_store.now(), unit, pools.divide(whole, set_aside)
+            _pair(whole),
+            neighbors,
+            fingerprint(data),
+            time=budget_store.now(),
+            unit=unit,
+            pools=pools.divide(whole, set_aside),
         )
         budget_store.make(Path(path), grant)
         return cls(path)
@@ -136,7 +142,7 @@ class BudgetFile:
                 raise BudgetFileError(f"{self.path} has format {budget_store.FORMAT} already. Nothing was changed.")
             whole = Budget(float(grant.amount.epsilon), float(grant.amount.delta), grant.neighbors)
             spent = Amount().plus(entry.amount for entry in taken)
-            anew = Grant(grant.amount, grant.neighbors, grant.data, grant.time, grant.unit, pools.divide(whole, spent))
+            anew = dataclasses.replace(grant, pools=pools.divide(whole, spent))
             budget_store.modernise(connection, anew, taken)
 
     def grant(self) -> Grant:

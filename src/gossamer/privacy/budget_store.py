@@ -136,7 +136,7 @@ def read(path: Path, connection: sqlite3.Connection) -> tuple[Grant, list[Reserv
         Reservation(number, _stored(*amounts), what, when, schedule)
         for number, *amounts, what, when, schedule in connection.execute(_TAKEN[version]).fetchall()
     ]
-    return Grant(whole, neighbors, data, time, unit, _stored(*pools)), taken
+    return Grant(whole, neighbors, data, time=time, unit=unit, pools=_stored(*pools)), taken
 
 
 def add(connection: sqlite3.Connection, amount: Amount, what: str, schedule: str) -> Reservation:

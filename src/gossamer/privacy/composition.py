@@ -75,9 +75,25 @@ def compose(certificates: Sequence[Certificate | Plan], delta: float) -> float:
 def _release(each: Certificate | Plan) -> _Release:
     if isinstance(each, Plan):
         budget = each.budget
-        return _Release(each.schedule, each.n, dict(each.capacities), budget.neighbors, "row", None, budget.is_private)
+        return _Release(
+            each.schedule,
+            each.n,
+            dict(each.capacities),
+            budget.neighbors,
+            unit="row",
+            apart=None,
+            is_private=budget.is_private,
+        )
     apart = None if each.selection is None else (each.epsilon, each.delta)
-    return _Release(each.schedule, each.n, each.capacities, each.neighbors, str(each.unit), apart, each.is_private)
+    return _Release(
+        each.schedule,
+        each.n,
+        each.capacities,
+        each.neighbors,
+        unit=each.unit.scope,
+        apart=apart,
+        is_private=each.is_private,
+    )
 
 
 def _together(releases: list[_Release], delta: float) -> float:
