@@ -128,7 +128,7 @@ MISTAKES = {
     "a column option without a table": ("--target ill --out {out}", "TABLE is missing"),
     "another target": ("{table} --schema {schema} --target age --out {out}", "--target age differs from"),
     "flags and a file": ("{table} --schema {schema} --bounds age=1:2 --out {out}", "does not go with flags for bounds"),
-    "a finished run": ("{table} --schema {schema} --out {run}", "is not empty (it has certificate.json"),
+    "a finished run": ("{table} --schema {schema} --out {run}", "is not empty (it has bundle.zip, certificate.json"),
     "a folder with something in it": ("{table} --schema {schema} --out {folder}", "is not empty (it has budget, "),
     "a file for a folder": ("{table} --schema {schema} --out {table}", "table.csv is a file. Name a new folder"),
     "a table to be overwritten": (
@@ -182,7 +182,7 @@ MISTAKES = {
         "{table} --schema {schema} --epsilon -1 --out {out}",
         "above 0. Typical values are 0.1 to 10; inf trains",
     ),
-    "too much": ("{table} --schema {schema} --epsilon 7 --out {out} --budget {budget}", "more than"),
+    "too much": ("{table} --schema {schema} --epsilon 40 --out {out} --budget {budget}", "more than"),
     "a budget for the demo": ("--budget {budget}", "--budget is for a table of yours"),
     "an empty table": ("{empty} --schema {schema} --out {out} --budget {budget}", "has a header but no rows"),
     "no label": (

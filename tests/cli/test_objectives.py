@@ -48,7 +48,8 @@ def test_an_objective_offers_the_methods_that_can_solve_it(name):
 
 
 def test_every_method_is_cited():
-    names = {method.__name__ for method in gs.methods.ALL} | {"OutputPerturbation", "ObjectivePerturbation"}
+    published = {method.__name__ for method in gs.methods.ALL} - citing.UNPUBLISHED
+    names = published | {"OutputPerturbation", "ObjectivePerturbation"}
     assert set(citing.PAPER_OF) == names
     assert all(len(citing.entries(name, "1")) == 2 for name in names)
 

@@ -54,7 +54,7 @@ def test_a_run_by_persons(visits, tmp_path):
 def test_another_unit_is_refused_before_anything_is_spent(visits, tmp_path):
     budget = tmp_path / "b"
     gossamer("budget", "init", "--epsilon", "5", "--delta", "0.01", "--data", visits, "--file", budget)
-    with pytest.raises(ValueError, match="is a budget for each row"):
+    with pytest.raises(ValueError, match="is a budget for unit = 'row'"):
         gossamer("fit", visits, *FLAGS, *BY_PERSON, "--out", tmp_path / "run", "--budget", budget)
     assert BudgetFile(budget).entries() == []
 

@@ -75,8 +75,6 @@ def test_a_cell_without_samples_is_as_calibrated():
     (query,) = gs.plan(gs.methods.GD(steps=7), 1000, gs.Budget(2.0, 1e-6)).schedule
     assert (cell.noise_multiplier, cell.is_bound) == (query.noise_multiplier, False)
     assert cell.noise_to_signal == forecast.noise_to_signal(query, 1000, 51)
-    (part,) = cells(gs.methods.GD(steps=7), [1000], [4.0], part=0.5)
-    assert part.noise_multiplier > cell.noise_multiplier  # δ is shared too
 
 
 def test_a_cell_with_samples_is_a_bound_and_not_far_off():

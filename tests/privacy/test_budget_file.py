@@ -19,6 +19,7 @@ from testkit import racing
 import gossamer as gs
 from gossamer.privacy import budget_store, pools
 from gossamer.privacy.budget_file import BudgetFile, BudgetFileError, OverdrawnError
+from gossamer.privacy.facts import scope_of
 from gossamer.privacy.pools import Amount
 from gossamer.tables import parse_csv, read_table
 
@@ -292,22 +293,14 @@ def test_what_was_promised_survives_a_kill(table, acknowledged):
 
 
 def test_a_budget_is_for_one_unit_and_the_cap_is_free(table):
-    people = BudgetFile.create(table.with_name("people"), 1.0, 1e-6, "replace_one", table, "patient_id")
-    assert people.grant().unit == "person, normalised ids of column 'patient_id'"
-    people.reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")
+    path, run = table.with_name("people"), gs.Budget(0.1, 1e-7)
+    unit = scope_of("patient_id")
+    people = BudgetFile.create(path, 1.0, 1e-6, "replace_one", table, aside=(1.0, 1e-6), unit=unit)
+    assert people.grant().unit == unit == "person, normalised ids of column 'patient_id'"
+    people.reserve(run, table, "a run", unit)
     for other in (None, "doctor_id"):
         with pytest.raises(BudgetFileError, match="do not add up"):
-            people.reserve(0.1, 1e-7, "replace_one", table, "a run", other)
-    with pytest.raises(BudgetFileError, match="is a budget for each row"):
-        grant(table).reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")
+            people.reserve(run, table, "a run", scope_of(other))
+    with pytest.raises(BudgetFileError, match="is a budget for unit = 'row'"):
+        grant(table).reserve(run, table, "a run", unit)
     assert len(people.entries()) == 1
-
-
-def test_a_file_of_format_1_is_for_rows(table):
-    file = grant(table)
-    with contextlib.closing(sqlite3.connect(file.path)) as connection, connection:
-        connection.executescript("ALTER TABLE budget DROP COLUMN unit; PRAGMA user_version = 1;")
-    assert file.grant().unit == "row"
-    take(file, table)
-    with pytest.raises(BudgetFileError, match="is a budget for each row"):
-        file.reserve(0.1, 1e-7, "replace_one", table, "a run", "patient_id")

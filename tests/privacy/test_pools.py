@@ -13,6 +13,7 @@ from testkit.selecting import gaussian
 import gossamer as gs
 from gossamer.privacy import accounting, budget_store, pools
 from gossamer.privacy.budget_file import BudgetFile, BudgetFileError, OverdrawnError
+from gossamer.privacy.facts import scope_of
 from gossamer.privacy.perturbed import PerturbedObjective
 from gossamer.privacy.pools import Amount
 
@@ -156,6 +157,9 @@ def test_a_file_of_format_1_goes_on_adding_up(old, table):
     assert old.entries()[1] == entry
     assert old.remaining()[:2] == (Decimal("0.5"), Decimal("8E-6"))
     assert old.more_like_the_last() == 1
+    assert old.grant().unit == "row"
+    with pytest.raises(BudgetFileError, match="is a budget for unit = 'row'"):
+        old.reserve(planned(0.1, 1e-6), table, unit=scope_of("patient_id"))
     with pytest.raises(OverdrawnError):
         old.reserve(planned(0.6, 1e-6), table)
 

@@ -223,7 +223,7 @@ def test_curves_have_words_and_long_ones_a_median():
     assert "recorded no values" in report(history={}).text
 
 
-@pytest.mark.parametrize("method", gs.methods.ALL)
+@pytest.mark.parametrize("method", [each for each in gs.methods.ALL if each.__name__ not in citing.UNPUBLISHED])
 def test_every_method_has_its_paper(method):
     ours, paper = citing.entries(method.__name__, "1.2.3")
     assert "Gossamer" in ours and "1.2.3" in ours

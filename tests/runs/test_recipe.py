@@ -35,7 +35,7 @@ def test_a_recipe_of_format_1_is_read():
         ({"objective": "dro", "settings": {"penalty": float("nan")}}, "penalty = nan must be a finite number"),
         ({"objective": "dro", "settings": {"divergence": 3}}, "divergence = 3 must be a word"),
         ({"settings": {"colour": 3}}, "colour = 3 does not go with objective = 'logistic'. Leave it out.$"),
-        ({"method": "AccMD"}, "'AccMD' cannot train for objective = 'logistic'. .* take one of GD, SGD"),
+        ({"method": "AccMD"}, "'AccMD' cannot train for objective = 'logistic'. .* take one of Whitened, GD, SGD"),
         ({"method": "Adam"}, "'Adam' cannot train for objective = 'logistic'"),
         ({"options": {"momentum": 0.9}}, "must be some of steps"),
     ],

@@ -46,7 +46,7 @@ def test_a_person_that_makes_no_sense_is_refused(change, words):
 
 def test_the_person_column_is_no_feature_and_is_not_remarked_on():
     schema = schema_from_flags(table(), "ill", person="patient", classes="no|yes", bounds=["age=0:110"])
-    assert schema.feature_names == ("age",)
+    assert schema.feature_names == ("age", "age is missing")
     assert not schema.leaks()
     assert not any("patient" in remark for remark in schema.remarks(table()))
     ids = schema.person_of(table())

@@ -93,6 +93,8 @@ PAPER_OF = {
     "ObjectivePerturbation": "PERTURBATION",
 }
 """Which paper a method is from."""
+UNPUBLISHED = {"Whitened"}
+"""What was made here: it is cited as Gossamer."""
 
 
 def entries(method: str, version: str) -> tuple[str, ...]:
