@@ -155,22 +155,29 @@ class PrivateMean(PrivateEstimator, RegressorMixin, BaseEstimator):
         data_norm=None,
         target_bound=None,
         method=None,
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
         checkpoints=None,
+        ledger=None,
     ):
         self.epsilon, self.delta, self.method, self.neighbors = epsilon, delta, method, neighbors
         self.data_norm, self.target_bound = data_norm, target_bound
         self.random_state, self.progress, self.checkpoints = random_state, progress, checkpoints
+        self.rows_per_person, self.ledger = rows_per_person, ledger
 
-    def pose(self, X, y):
+    def pose(self, X, y, person=None):
         self.n_features_in_ = X.shape[1]
-        return self._pose(X, np.clip(y / self.target_bound, -1, 1).astype(np.float32))
+        return self._pose(X, np.clip(y / self.target_bound, -1, 1).astype(np.float32), person=person)
 
-    def _pose(self, rows, targets, classes=0):
+    def _pose(self, rows, targets, classes=0, person=None):
         problem = gs.ERM(lambda mean, record: (mean - record[1]) ** 2 / 2)
-        return self._task(problem, (rows, targets), 0.0, lambda budget: gs.methods.GD(steps=5, learning_rate=1.0))
+
+        def once(budget, n):
+            return gs.methods.GD(steps=5, learning_rate=1.0)
+
+        return self._task(problem, (rows, targets), 0.0, once, person)
 
     def _keep(self, params):
         self.intercept_ = float(params) * self.target_bound

@@ -43,7 +43,7 @@ def test_a_run_by_persons(visits, tmp_path):
     assert f"{persons} persons" in report
     for text in (shown.stdout, shown.stderr, certificate.to_json(), (out / "pipeline.json").read_text()):
         assert str(rows) not in text.replace("\n", " ").split()
-    assert load(out).schema.feature_names == ("age",)
+    assert load(out).schema.feature_names == ("age", "age is missing")
     people = tmp_path / "new.csv"
     people.write_text("age\n41\n")
     predicted = gossamer("predict", out, people)

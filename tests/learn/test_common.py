@@ -75,7 +75,6 @@ def test_sample_weights_are_refused_with_the_reason(case):
     with pytest.raises(TypeError, match="takes no sample_weight"):
         pipeline.fit(X, y, **{f"{pipeline.steps[0][0]}__sample_weight": weights})
     assert not has_fit_parameter(make(), "sample_weight")
-    assert not hasattr(make(), "set_fit_request")
     make().fit(X, y, sample_weight=None)
 
 

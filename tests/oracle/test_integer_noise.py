@@ -76,17 +76,17 @@ def test_optimised_programs_keep_to_the_proved_errors(count):
 
 def replayed(seed, size, deviation):
     """Return the words of all pairs as `integers` draws them, and where the second level was asked."""
-    first_key, second_key = jax.random.split(jax.random.key(seed))
+    key = jax.random.key(seed)
     columns = min((size + 1) // 2, 16)
     rows = -(-((size + 1) // 2) // columns)
-    words = np.asarray(jax.random.bits(first_key, (4, rows, columns), jnp.uint32))
+    words = np.asarray(jax.random.bits(key, (4, rows, columns), jnp.uint32))
     normal, settled = jax.jit(integer_noise.first_level)(words)
     product = deviation * np.asarray(normal)
     sure = abs(product - np.rint(product)) < 0.5 - (deviation * integer_noise.FIRST_ERROR + 2.0**-50)
     left = ~(np.asarray(settled) & sure.all(0))
     more = np.zeros((8, rows, columns), np.uint32)
     for turn in range(left.sum(0).max()):
-        fresh = np.asarray(jax.random.bits(jax.random.fold_in(second_key, turn), (8, columns), jnp.uint32))
+        fresh = np.asarray(jax.random.bits(jax.random.fold_in(key, turn), (8, columns), jnp.uint32))
         for column in range(columns):
             asked = np.flatnonzero(left[:, column])
             if turn < len(asked):

@@ -128,9 +128,8 @@ def _draw(
     pairs = max(1, (size + 1) // 2)
     columns = min(pairs, 16 * (1 + math.isqrt(pairs) // 128))
     rows = -(-pairs // columns)
-    second_key = jax.random.clone(
-        key
-    )  # for children, which share nothing with what is drawn (`base.generator`, Domains)
+    # For children, which share nothing with what is drawn (`base.generator`, Domains).
+    second_key = jax.random.clone(key)
     words = jax.random.bits(key, (4, rows, columns), jnp.uint32)
     normal, settled = first_level(words)
     values, sure = first(normal)
