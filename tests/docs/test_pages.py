@@ -29,6 +29,7 @@ INSTEAD = {
     "gossamer audit run": ("gossamer audit run --runs 100", "2000 runs take long"),
     "python benchmarks/run.py": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py steps sampling": (None, "minutes, and wants an idle machine"),
+    "python benchmarks/against.py OTHER": (None, "minutes, and another checkout"),
     "python benchmarks/run.py sampling": (None, "minutes, and wants an idle machine"),
     "python benchmarks/run.py calibration": (None, "minutes, and wants an idle machine"),
     "python examples/two_processes.py --process 0 --checkpoints run '&'": (
