@@ -37,7 +37,7 @@ def test_the_plan_is_that_of_what_fit_would_run():
     assert [(cell["n"], cell["epsilon"]) for cell in content["table"]] == [
         (n, epsilon) for n in (200, 2000, 20_000) for epsilon in (0.5, 1.0, 2.0, 4.0)
     ]
-    assert content["table"][5]["noise_multiplier"] == moments["noise_multiplier"]  # of the first query
+    assert content["table"][5]["noise_multiplier"] == query["noise_multiplier"]  # what is learnt from
 
 
 def test_the_text_says_the_same():

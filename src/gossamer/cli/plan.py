@@ -108,6 +108,8 @@ def plan(
     planned = dataclasses.replace(planned, method=outline.method)
     bought = outline.stages.purchases(n)
     trained = [query.name for query in outline.method.schedule(n)]
+    # What an acute query counts is not what is learnt.
+    told = next(query.name for query in outline.method.schedule(n) if not query.acute)
 
     def ratio(query: Query) -> float | None:
         trains = query.name in trained
@@ -127,7 +129,7 @@ def plan(
             neighbors=promise.neighbors.value,
             parameters=outline.parameters,
             dual=outline.dual,
-            query=trained[0],
+            query=told,
         )
     is_black_box = BlackBox in outline.method.problems
     content: dict[str, Any] = {
@@ -146,7 +148,7 @@ def plan(
         "seconds": None if is_black_box else forecast.seconds(planned.schedule, n, columns),
         "table": [cell._asdict() for cell in cells],
     }
-    lines = [str(planned), *_notes(content, bought), *_table_lines(trained[0], cells)]
+    lines = [str(planned), *_notes(content, bought), *_table_lines(told, cells)]
     shared.say(as_json, content, "\n".join(lines))
 
 
