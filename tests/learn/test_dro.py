@@ -106,7 +106,8 @@ def test_the_defaults_beat_the_zero_model_in_their_own_objective(options):
     if options.get("divergence") == gs.ChiSquare():
         old = dataclasses.replace(task.method, steps=200, clip=1.0, learning_rate=8.0)
         found = sweep(task.problem, task.data, old, budget, init=task.init, seed=0, runs=1)
-        assert float(task.problem.objective(jax.tree.map(lambda leaf: leaf[0], found), task.data)) > zero
+        former = float(task.problem.objective(jax.tree.map(lambda leaf: leaf[0], found), task.data))
+        assert former > 1.3 * float(np.max(values))
 
 
 @pytest.mark.deep
