@@ -186,6 +186,7 @@ class NoiseOnEveryShard(Oracle):
     def clipped_sum(self, h, sample, clip):
         total = super().clipped_sum(h, sample, clip)
         key = jax.random.fold_in(jax.random.key(99), self.door.shards.numbers()[0])
+        key = jax.random.fold_in(key, jnp.sum(jnp.where(sample.mask, sample.rows, 0)))  # other noise for each sample
         noise = self.noise(key, total, jnp.float32(1.0), (1.0,))
         with jax.enable_x64(True):
             return jax.tree.map(lambda a, z: a + z, total, self.door.shards.add_up(noise))
