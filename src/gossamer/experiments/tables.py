@@ -1,4 +1,4 @@
-"""Estimators at their defaults on public tables: the runs behind docs/tables.md, kept one by one in runs.jsonl.
+"""Estimators at their defaults on public tables: the harness for what docs/tables.md says was tried.
 
 Ranges are round numbers that a person who knows the column would give; lists of categories are those of the files'
 documentation. Tables named in `DEVELOPMENT` are those on which the rules of `gossamer.methods.whitened` were settled.
