@@ -15,6 +15,8 @@ from gossamer.oracle.shards import Shards
 from gossamer.privacy.sampling import Poisson
 
 DRAWS = 20_000
+drawn = jax.jit(sampling.poisson, static_argnums=(1, 2, 3))
+scattered = jax.jit(sampling.scattered)
 
 
 def poisson_memberships(n, rate, capacity, draws=DRAWS, seed=0):
@@ -198,8 +200,9 @@ def test_undecided_words_are_decided_by_the_rest(monkeypatch):
         return jnp.full(shape, leading, dtype) if shape[0] == 1 else real(key, shape, dtype)
 
     monkeypatch.setattr(jax.random, "bits", bits)
-    samples = [sampling.poisson(new_key(seed), 200, 0.3, 200) for seed in range(40)]
-    gaps = np.concatenate([np.diff(np.asarray(s.rows)[np.asarray(s.mask)], prepend=-1) - 1 for s in samples])
+    draw = jax.jit(jax.vmap(lambda key: sampling.poisson(key, 200, 0.3, 200)))
+    rows, masks = map(np.asarray, draw(jax.random.split(new_key(0), 40))[:2])
+    gaps = np.concatenate([np.diff(r[m], prepend=-1) - 1 for r, m in zip(rows, masks, strict=True)])
     share = rest / 2**32
     assert 0.05 < share < 0.95
     assert set(gaps) == {0, 1}
@@ -217,7 +220,7 @@ def test_eight_bits_are_caught():
     """Inclusion of 2^17 rows at q = 0.0059: 5 standard errors are 0.0011; 8 bits can only say 2/256 = 0.0078."""
     n, rate = 1 << 17, 0.0059
     error = np.sqrt(rate * (1 - rate) / n)
-    share = int(sampling.poisson(new_key(4), n, rate, 1200).mask.sum()) / n
+    share = int(drawn(new_key(4), n, rate, 1200).mask.sum()) / n
     assert abs(share - rate) < 5 * error
     assert abs(coarse_inclusion(rate, 8, n).mean() - rate) > 5 * error
 
@@ -267,9 +270,9 @@ def test_removing_a_row_leaves_the_others_where_they_are():
     rows, capacity = jnp.arange(10, 18), 12
     packed = jnp.pad(rows, (0, capacity - len(rows)))
     mask = jnp.arange(capacity) < len(rows)
-    whole = sampling.scattered(new_key(0), sampling.Sample(packed, mask))
+    whole = scattered(new_key(0), sampling.Sample(packed, mask))
     without = mask & (packed != 13)
-    less = sampling.scattered(new_key(0), sampling.Sample(jnp.where(without, packed, 0), without))
+    less = scattered(new_key(0), sampling.Sample(jnp.where(without, packed, 0), without))
     others = np.asarray(whole.rows != 13)
     np.testing.assert_array_equal(np.asarray(whole.rows)[others], np.asarray(less.rows)[others])
     assert not less.mask[~others].any()
@@ -279,7 +282,7 @@ def test_removing_a_row_leaves_the_others_where_they_are():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 340, 4097])
 def test_scattering_loses_nothing(size):
-    sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(size), jnp.arange(size) % 3 == 0))
+    sample = scattered(new_key(1), sampling.Sample(jnp.arange(size), jnp.arange(size) % 3 == 0))
     np.testing.assert_array_equal(np.sort(np.asarray(sample.rows)), np.arange(size))
     np.testing.assert_array_equal(np.asarray(sample.mask), np.asarray(sample.rows) % 3 == 0)
 
@@ -305,7 +308,7 @@ def test_empty_slots_show_the_first_row():
     sampler = sampling.Sampler(
         Shards(100), jnp.arange(0), jnp.arange(100) % 2 == 0, new_key(0), new_key(1), capacity=64, first=jnp.int32(0)
     )
-    sample = sampler.poisson(0.3)
+    sample = jax.jit(lambda: sampler.poisson(0.3))()
     assert np.all(np.asarray(sample.rows)[~np.asarray(sample.mask)] == 0)
     assert np.all(np.asarray(sample.rows)[np.asarray(sample.mask)] % 2 == 0)
     assert 0 < sample.mask.sum() < 64
@@ -314,7 +317,7 @@ def test_empty_slots_show_the_first_row():
 
 @pytest.mark.slow
 def test_rows_are_sorted_and_padding_is_masked():
-    sample = sampling.poisson(new_key(0), 100, 0.3, 64)
+    sample = drawn(new_key(0), 100, 0.3, 64)
     rows = np.asarray(sample.rows)[np.asarray(sample.mask)]
     assert np.all(np.diff(rows) > 0)
     assert rows.max() < 100
@@ -323,14 +326,14 @@ def test_rows_are_sorted_and_padding_is_masked():
 
 @pytest.mark.slow
 def test_a_sample_may_be_empty():
-    masks = [sampling.poisson(new_key(seed), 3, 0.01, 3).mask.any() for seed in range(20)]
+    masks = [drawn(new_key(seed), 3, 0.01, 3).mask.any() for seed in range(20)]
     assert not all(masks)
 
 
 @pytest.mark.slow
 def test_a_full_sample_is_cut_at_its_capacity_in_row_order():
     """500 rows are expected and 16 fit: all of them count, and they are the first ones met, near the table's top."""
-    small = sampling.poisson(new_key(2), 1000, 0.5, 16)
+    small = drawn(new_key(2), 1000, 0.5, 16)
     assert small.rows.shape == (16,)
     assert bool(small.mask.all())
     assert np.all(np.diff(np.asarray(small.rows)) > 0)

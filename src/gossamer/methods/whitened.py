@@ -69,8 +69,8 @@ _WITHOUT_NOISE = 400
 _FLOOR = 1e-6
 """Of the largest eigenvalue: what float32 resolves."""
 _INNER = 200
-_BEYOND = 1e6
-"""A threshold that nothing reaches, in units of √d_eff."""
+_BEYOND = 1e3
+"""A threshold that nothing reaches, in units of √d_eff; far above that the lattice, 2^26 points a threshold, is coarse."""
 
 
 class Pace(NamedTuple):
