@@ -198,7 +198,7 @@ def test_released_minimisers_do_not_tell_tables_apart(epsilon):
         assert np.mean(guess == chosen) <= allowed(epsilon, TRIALS)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_same_attack_refutes_minimisers_released_in_floating_point(monkeypatch):
     monkeypatch.setattr(minimiser, "_released", careless)
     minimiser._perturbed_minimiser.clear_cache()

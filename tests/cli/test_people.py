@@ -48,7 +48,12 @@ def test_a_run_by_persons(visits, tmp_path):
     people.write_text("age\n41\n")
     predicted = gossamer("predict", out, people)
     assert "no" in predicted.stdout or "yes" in predicted.stdout
-    assert attack_canary(load(out), certificate, runs=200)
+
+
+@pytest.mark.deep
+def test_a_run_by_persons_can_be_attacked(visits, tmp_path):
+    gossamer("fit", visits, *FLAGS, *BY_PERSON, "--out", tmp_path / "run")
+    assert attack_canary(load(tmp_path / "run"), load_certificate(tmp_path / "run"), runs=200)
 
 
 def test_another_unit_is_refused_before_anything_is_spent(visits, tmp_path):

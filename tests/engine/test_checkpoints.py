@@ -199,12 +199,12 @@ result = ENTRIES["SGD"].solve(method, seed=0, checkpoints=gs.Checkpoints(sys.arg
 print(np.asarray(result.params["weights"]).tobytes().hex(), flush=True)
 print(result.certificate.to_json().replace("\\n", " "), flush=True)
 """
-KILLS = 20
+KILLS = 10
 
 
 @pytest.mark.deep
-def test_kill_minus_nine_at_twenty_moments(tmp_path):
-    """One run is killed 20 times and continued: at any moment of its start, or at any moment after a new checkpoint."""
+def test_kill_minus_nine_at_ten_moments(tmp_path):
+    """One run is killed 10 times and continued: at any moment of its start, or at any moment after a new checkpoint."""
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     command = [sys.executable, "-c", LONG_RUN, str(tmp_path / "run")]
     saved = tmp_path / "run" / "run.npz"
@@ -222,7 +222,7 @@ def test_kill_minus_nine_at_twenty_moments(tmp_path):
             with np.load(io.BytesIO(saved.read_bytes()[:-32])) as file:  # raises if it is not whole
                 numbers = [file[name] for name in file if file[name].shape == ()]
             reached.add(tuple(int(number) for number in numbers if number.dtype == np.int32))  # the step among them
-    assert len(reached) >= 6, reached  # it moved on between the kills
+    assert len(reached) >= 4, reached  # it moved on between the kills
     whole = [*command[:-1], str(tmp_path / "whole")]
     printed = [subprocess.check_output(line, env=environment, text=True) for line in (command, whole)]
     assert printed[0] == printed[1]

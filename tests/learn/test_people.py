@@ -64,7 +64,7 @@ def test_regression_of_persons_is_weighted_least_squares():
     assert np.abs(by_persons - by_rows).max() > 5e-3
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_share_of_positives_of_persons_is_bought_once(tmp_path):
     """It is the mean of own shares, and not that of rows; a run that goes on does not buy it again.
 

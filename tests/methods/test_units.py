@@ -173,7 +173,7 @@ def test_a_default_that_carries_a_unit_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [CASES[-1], *CASES[:-1]], ids=name_of)
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_the_run_is_the_same_in_other_units(case):
     """The same noise in units of each threshold: after three steps x is LENGTH times as far, up to rounding."""
     ends = []
@@ -182,6 +182,8 @@ def test_the_run_is_the_same_in_other_units(case):
         short = {"steps": min(chosen.steps, 3)}
         if hasattr(chosen, "inner_steps") and case.method is not O2NC:
             short["inner_steps"] = min(chosen.inner_steps, 4)
+        if case.method is RGDA:  # no escape: where that begins is drawn with the bits of an answer for a key
+            short["tolerance"] = 1e-6 * chosen.tolerance
         method = dataclasses.replace(chosen, output="last", **short)
         start = jnp.full(D, 0.25 * units[1])
         init = (start, start) if case.problem is game else start

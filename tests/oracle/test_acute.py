@@ -217,13 +217,13 @@ def test_one_look_moves_by_what_is_charged(oracle):
     )
 
 
-@pytest.mark.slow(each=True)
-@pytest.mark.parametrize(
-    "oracle",
-    [Oracle, NoFactor, pytest.param(LongRows, marks=pytest.mark.deep), pytest.param(Signed, marks=pytest.mark.deep)],
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("oracle", [Oracle, NoFactor, Signed])
 def test_one_look_is_audited(oracle):
-    """The honest bound is a 95 % Clopper-Pearson bound on ε = 2; each twin's true ε is 2.5 or more."""
+    """The honest bound is a 95 % Clopper-Pearson bound on ε = 2; each twin's true ε is 2.8 or more.
+
+    Rows that are too long raise it to 2.5 only, which so few runs do not show: their sensitivity does.
+    """
     audit = gs.audit.empirical_epsilon(
         NOTHING, PAIR, 0, ACROSS, Look(), BUDGET, init=jnp.zeros(3), runs=65_536, oracle=oracle
     )

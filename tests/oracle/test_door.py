@@ -104,8 +104,8 @@ def test_a_threshold_is_one_number():
 def test_every_query_draws_fresh_noise_and_a_fresh_sample():
     queries = (Query("a", 3, Poisson(0.5)), Query("b", 3, Poisson(0.5)))
     ask = make_ask(door(*queries), sigma=1.0)
-    answers = [np.asarray(ask(name, identity, clip=1.0)) for name in "ababab"]
-    assert len({answer.tobytes() for answer in answers}) == 6
+    answers = [np.asarray(ask(name, identity, clip=1.0)) for name in "abab"]
+    assert len({answer.tobytes() for answer in answers}) == 4
 
 
 @pytest.mark.deep

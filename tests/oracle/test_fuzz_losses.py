@@ -1,4 +1,4 @@
-"""A hundred losses from many corners of JAX against hostile records, in programs compiled as users compile them."""
+"""A hundred losses from many corners of JAX against hostile records; ghost clipping is compiled as users compile it."""
 
 import json
 import os

@@ -52,12 +52,13 @@ are −1/e at least), and count as if they weighed W.
 
 Split. The blocks of the joint query get noise by `noise_split`, for d coordinates and two scalars, each relative to
 its size: C, W ln W and W stand for 1, ln W and 1, because an error of s or u is one of the length of z_x, not of its
-direction. Between refreshes and differences it is as in `Spider`, with r taken for λ = 1 and a step of length η·C.
+direction. Between refreshes and differences it is as in `Spider`, for a step of length η·C, with r taken for λ = 1, or
+in `for_problem` for the λ of the start.
 """
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
@@ -186,7 +187,8 @@ class RecursiveSpider(Method[DRO]):
             batch_size=batch_for(batch, max(1, gradients.refreshes(steps, period)[1]), n, budget),
             output="random",
         )
-        return cls(**{**theory, **options})
+        found = cls(**{**theory, **options})
+        return found if found.noise is not None else replace(found, noise=found._noise_at(n, problem.largest_penalty))
 
     def check_problem(self, problem: DRO) -> None:
         """Refuse a penalised problem."""
@@ -220,8 +222,7 @@ class RecursiveSpider(Method[DRO]):
         gradient = Query("gradient", fresh, Poisson(refresh_rate), clip=clips, weight=1 / refresh_rate**2)
         if not carried:
             return declare(self.noise, gradient)
-        rate_x = typical_rate("learning_rate", self.learning_rate, self.steps)
-        shrink = min(2.0, self.smoothness * self.clip * rate_x)
+        shrink = self._shrink(1.0)
         difference = Query(
             "difference",
             carried,
@@ -232,6 +233,16 @@ class RecursiveSpider(Method[DRO]):
             gradients=2,
         )
         return declare(self.noise, gradient, difference)
+
+    def _shrink(self, dual: float) -> float:
+        """Return the usual threshold of a difference in units of a refresh's, if λ is `dual`."""
+        step = self.clip * typical_rate("learning_rate", self.learning_rate, self.steps)
+        return min(2.0, self.smoothness * step / dual)
+
+    def _noise_at(self, n: int, dual: float) -> tuple[float, ...]:
+        """Return the automatic split of `schedule`, with r for another λ: a query's weight grows with its square."""
+        first, *rest = (query.automatic_noise() for query in self.schedule(n))
+        return first, *(noise * math.sqrt(self._shrink(1.0) / self._shrink(dual)) for noise in rest)
 
     def init(self, problem: DRO, params: PyTree) -> RecursiveSpiderState:
         """Start with no estimates, which the first step refreshes, and with the mildest worst case."""

@@ -70,7 +70,7 @@ _FLOOR = 1e-6
 """Of the largest eigenvalue: what float32 resolves."""
 _INNER = 200
 _BEYOND = 1e3
-"""A threshold that nothing reaches, in units of √d_eff; far above that the lattice, 2^26 points a threshold, is coarse."""
+"""A threshold that nothing reaches, in units of √d_eff. The lattice has 2^26 points in it: 10^6 would be too coarse."""
 
 
 class Pace(NamedTuple):
