@@ -35,7 +35,7 @@ def test_one_gaussian_is_audited_to_seventy_percent_of_its_epsilon():
     assert 0.7 * BUDGET.epsilon <= audit.lower_bound <= BUDGET.epsilon
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.deep
 @pytest.mark.parametrize("oracle", [Oracle, QuietOracle])
 def test_noise_scaled_by_seven_tenths(oracle):
     audit = gs.audit.empirical_epsilon(

@@ -18,7 +18,7 @@ def benchmark(name):
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_page_prints_what_it_says():
     page = carry_out(PAGE, "docs/tuning.md", run_command)
     search = page["search"]

@@ -60,7 +60,7 @@ def test_it_is_that_of_phi_in_closed_form(name):
         assert abs(frozen[2] - found.smallest_eigenvalue) > 0.1  # the negative control: without y's derivative
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_bound_that_y_meets_does_not_move_with_x():
     """f = −x²/2 + xy − y²/2 with y ≤ 1: y* = min(x, 1), Φ'' = 0 at x = ½, and −1 at x = 2, where y* stands still."""
     problem = gs.Minimax(lambda x, y, z: z * (-(x**2) / 2 + x * y - y**2 / 2), constraint_y=gs.Box(-1.0, 1.0))

@@ -33,7 +33,7 @@ def same(one, other):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("method", [SGD(steps=4, batch_size=20), GD(steps=4)])
 def test_one_row_each_is_the_row_unit_bit_for_bit(method):
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def on_disk(folder, table):
     return tuple(files)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("method", [SGD(steps=3, batch_size=8), GD(steps=3)])
 def test_persons_on_disk_are_those_in_memory(tmp_path, method, monkeypatch):
     monkeypatch.setattr("gossamer.oracle.stored.SMALL_BYTES", 0)

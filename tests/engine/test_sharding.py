@@ -287,7 +287,7 @@ def test_what_a_mesh_refuses():
         entry.solve(seed=0, mesh=MESH, diagnostics=True)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_mesh_of_two_axes_and_a_checkpoint(tmp_path):
     entry = ENTRIES["SGD"]
     grid = Mesh(np.array(jax.devices()[:DEVICES]).reshape(4, 2), ("hosts", "devices"))

@@ -10,7 +10,7 @@ from gossamer.engine import shares
 from gossamer.engine.shares import group_shares, positive_share
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_bought_shares_have_the_noise_of_one_centred_record():
     """One full query with threshold √(1 − 1/k): each of k − 1 directions has deviation σ√(1 − 1/k)/n.
 

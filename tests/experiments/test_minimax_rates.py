@@ -105,7 +105,7 @@ def test_iterates_are_those_of_a_run():
     jax.tree.map(np.testing.assert_array_equal, last, result.params)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_command_writes_a_table_and_a_figure(tmp_path, monkeypatch):
     """With norms that fall exactly as they should, so that the table must say so."""
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")

@@ -149,7 +149,7 @@ def test_one_seed_one_result_one_compilation_and_no_key_twice(name):
 # What is printed, and not private
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("method", [PrivateDiff, UnnoisedAscent])
 def test_the_gradient_at_an_unnoised_y(method):
     """One record turns y round, and with it every other record's gradient in x: the sum moves by 20, not by 2.

@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CASES)
 def test_the_certificate_is_of_the_plan_that_was_run(name):
     problem, data, method, init, ratio = CASES[name]

@@ -48,7 +48,7 @@ def test_cross_entropy_is_minus_the_log_probability_of_the_label(count):
 
 
 @pytest.mark.hostile
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("count", [1, 3])
 def test_its_clipped_sum_is_ghost_arithmetic_and_right(count):
     batch = FEATURES, np.array([0, 1, 1, 0, 1], np.int32)

@@ -84,7 +84,7 @@ def test_replay():
     assert report, report.differing
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_networks_as_players():
     critic, generator = (eqx.nn.MLP(2, k, 4, 1, key=jax.random.key(k)) for k in (1, 2))
     game = wgan(lambda model, noise: model(noise), lambda model, z: model(z)[0], latent=2, penalty=0.1, fakes=8)

@@ -70,7 +70,7 @@ def test_an_empty_sample_answers_zero(query):
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(answer))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @queries
 def test_the_same_inside_every_transformation(query):
     seeds = jax.random.split(KEY, 2)

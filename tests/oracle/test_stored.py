@@ -126,7 +126,7 @@ def test_what_is_refused(tmp_path):
         entry._replace(data=on_disk(entry.data, tmp_path)).solve(seed=0, diagnostics=True)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_run_from_disk_continues(tmp_path):
     """The program calls back into Python, which numbers its functions anew in every process."""
     entry = ENTRIES["SGD"]

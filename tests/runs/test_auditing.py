@@ -15,7 +15,7 @@ def certificate(**changes):
     return dataclasses.replace(load_certificate(finished_run() / "run"), **changes)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_samples_keep_their_rates_on_fewer_records():
     method = gs.methods.Spider(batch_size=100, refresh_batch_size=None)
     configuration = {each.name: getattr(method, each.name) for each in dataclasses.fields(method)}
