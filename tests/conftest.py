@@ -40,6 +40,14 @@ def pytest_collection_modifyitems(items):
         seen.add(test)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def runs_are_repeated_here():
+    """Tests fit the same records again and again; those of the warning about it have a memory of their own."""
+    from gossamer.engine import paying
+
+    paying.MEMORY.has_spoken = True
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
     """Let go of compiled programs once they take up a good part of the mappings that a process may have, 65 530."""

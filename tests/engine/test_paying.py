@@ -3,8 +3,10 @@
 import concurrent.futures
 import copy
 import warnings
+import weakref
 from multiprocessing import get_context
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -49,6 +51,84 @@ def test_a_run_pays_before_its_first_query_and_the_last_one_is_refused(tmp_path,
     assert len(asked) == 3
     with pytest.raises(TypeError, match=r"must be a gs.BudgetFile"):
         gs.solve(LINEAR, TABLE, gs.methods.GD(steps=2), BUDGET, init=START, ledger=str(file.path))
+
+
+@pytest.fixture
+def asks_nothing(monkeypatch):
+    """Runs end after paying; and the process remembers none."""
+    monkeypatch.setattr("gossamer.engine.solving.run_ready", lambda *args, **kwargs: None)
+    monkeypatch.setattr(paying, "MEMORY", paying.Memory())
+
+
+def run(table=TABLE, budget=BUDGET, steps=2, **options):
+    gs.solve(LINEAR, table, gs.methods.GD(steps=steps), budget, init=START, **options)
+
+
+def test_a_second_run_on_the_same_records_warns_once_with_the_cost_of_both(asks_nothing):
+    """Copies are recognised; the cost is that of composing, which is less than the sum."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
+    both = gs.compose([planned(), gs.plan(gs.methods.GD(steps=5), 4, BUDGET)], BUDGET.delta)
+    assert 1.3 < both < 1.9
+    with pytest.warns(
+        gs.WeakGuaranteeWarning, match=f"Both together have epsilon = {both:.3g} at delta = 0.001"
+    ) as told:
+        run(jax.tree.map(np.array, TABLE), steps=5)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
+
+
+def test_what_is_no_second_run_is_not_warned_of(asks_nothing, tmp_path):
+    """Other records, another promise, fixed seeds, ledgers, runs that are continued, and what has not been read yet."""
+    other = jax.tree.map(lambda leaf: np.array(leaf) + 1, TABLE)
+    alike = jax.tree.map(np.zeros_like, TABLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
+        run(other)
+        run(budget=gs.Budget(1.0, 1e-3, "add_remove"))
+        run(seed=1)
+        run(ledger=ledger(tmp_path))
+        run(checkpoints=gs.Checkpoints(tmp_path / "run", resume=True))
+        for _ in range(2):
+            run(alike)
+            run(other, budget=gs.Budget(np.inf, 1e-3))
+    with pytest.warns(gs.WeakGuaranteeWarning):
+        run()
+
+
+def test_no_table_is_kept_and_none_is_read_to_the_end(asks_nothing):
+    table = np.random.default_rng(0).normal(size=(10**6, 3)), np.zeros(10**6)
+    gone = weakref.ref(table[0])
+    paying.MEMORY.note(table, planned(), "row")
+    ((key, kept),) = paying.MEMORY.runs.items()
+    assert len(key) == 32 and isinstance(kept, type(planned()))
+    changed = table[0].copy()
+    changed[1] += 1  # between two rows of the sample: the table is known by those, and a neighbour is the same table
+    with pytest.warns(gs.WeakGuaranteeWarning):
+        paying.MEMORY.note((changed, table[1]), planned(), "row")
+    del table
+    assert gone() is None
+
+
+def test_estimators_and_searches_are_remembered_too(monkeypatch):
+    """A search is known by ε and δ alone, so that they are added."""
+    monkeypatch.setattr(paying, "MEMORY", paying.Memory())
+    monkeypatch.setattr("gossamer.learn._common.solve_stages", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("gossamer.learn.search._best_of", lambda *args: 1 / 0)
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    model = gs.learn.PrivateLogisticRegression(1.0, 1e-3, data_norm=3.0, classes=[0, 1], method=gs.methods.GD(steps=2))
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, y)
+    search = gs.learn.PrivateSearch(model, [{"l2": 0.1}], 1.0, 1e-3, trials=2, most=4)
+    with (
+        pytest.warns(gs.WeakGuaranteeWarning, match=r"epsilon = 2 at delta = 0\.002"),
+        pytest.raises(ZeroDivisionError),
+    ):
+        search.fit(X.copy(), y)
 
 
 def test_a_mistake_costs_nothing(tmp_path):

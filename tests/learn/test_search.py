@@ -19,10 +19,14 @@ from sklearn.preprocessing import FunctionTransformer
 import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.base.exceptions import DivergedError
-from gossamer.learn import PrivateLogisticRegression, PrivateSearch
+from gossamer.engine.bounds import BOUNDS
+from gossamer.engine.shares import POSITIVES
+from gossamer.engine.stages import Outcome
+from gossamer.learn import PrivateAUCClassifier, PrivateLogisticRegression, PrivateSearch
 from gossamer.learn import search as module
 from gossamer.learn.search import Judged, Planned
 from gossamer.privacy import accounting
+from gossamer.privacy.certificate import certify
 from gossamer.privacy.searching import delta_of
 from gossamer.privacy.trials import Trials, fixed, negative_binomial
 
@@ -228,6 +232,70 @@ def test_a_search_that_is_made_again_is_the_same_search(table, tmp_path, monkeyp
             return new_key(None)
 
     assert make(kind=DrawsAgain, checkpoints=resume).fit(X, y).score_ != first.score_
+
+
+# Trials that buy something first
+
+
+def alone(model, delta):
+    """Return a search all of whose trials take the model as it is: they share one estimator."""
+    options = {"epsilon": 2.0, "delta": delta, "trials": 2, "most": 6, "random_state": 1}
+    return PrivateSearch(model, [{}], chances=[1.0, 0.0], **options)
+
+
+def two_trials(search, X, y, monkeypatch):
+    """Return what was answered in each of two trials; the first one is made the best."""
+    answers, real = [], module._trial
+
+    def ranked(*arguments):
+        made = real(*arguments)
+        answers.append(made.outcome.answers)
+        return made._replace(score=-float(len(answers)))
+
+    monkeypatch.setattr(module, "_trial", ranked)
+    monkeypatch.setattr(Trials, "draw", lambda self, uniform: 2)
+    search.fit(X, y)
+    return answers
+
+
+@pytest.mark.slow
+def test_what_a_loser_bought_is_not_kept(table, monkeypatch):
+    """Trials of one setting buy noisy shares of positives, made up here; the model is stored with that of its own."""
+    bought = iter([0.1, -0.2])
+
+    def solve(stages, n, budget, *, key, progress):
+        answers = {POSITIVES: jnp.array([-1.0, 1.0]) * next(bought), "score": {"score": 0.0}}
+        trained = stages[1].pose(answers)
+        certificate = certify(gs.plan(trained.method, n, budget), trained.problem, None, False)
+        return Outcome(SimpleNamespace(certificate=certificate, history={}, params=trained.init), answers)
+
+    monkeypatch.setattr(module, "solve_stages", solve)
+    method = gs.methods.SGDA(steps=1, batch_size=N)
+    search = alone(PrivateAUCClassifier(data_norm=3.0, classes=[0, 1], method=method), delta=1e-3)
+    two_trials(search, *table, monkeypatch)
+    assert search.best_estimator_.positive_share_ == pytest.approx(0.6)
+
+
+@pytest.mark.deep
+def test_the_bounds_that_a_released_model_bought_are_those_of_its_own_trial(monkeypatch):
+    """A released model encodes rows as in its training, by bounds which noise makes others in other trials."""
+    pandas = pytest.importorskip("pandas")
+    draw = np.random.default_rng(0)
+    frame = pandas.DataFrame({"age": draw.normal(50, 15, 3000), "weight": draw.normal(70, 12, 3000)})
+    labels = (frame["age"] > 50).to_numpy().astype(int)
+    model = PrivateLogisticRegression(classes=[0, 1], method=gs.methods.GD(steps=2, clip=1.0))
+    search = alone(model, delta=1e-4)
+    answers = two_trials(search, frame, labels, monkeypatch)
+    candidate, found = search.rehearse(frame, labels).candidates[0], []
+    for each in answers:
+        candidate.task_of(each)
+        found.append(candidate.estimator.encoder_.columns_.columns)
+    assert search.best_estimator_.encoder_.columns_.columns == found[0] != found[1]
+    certificate = search.certificate_
+    assert [each.name for each in certificate.purchases] == [BOUNDS, "score"]
+    assert all({BOUNDS, "score"} < {query.name for query in each} for each in certificate.selection.schedules)
+    assert certificate.verify()
+    assert not dataclasses.replace(certificate, epsilon=1.9).verify()
 
 
 # Mechanics, with trials that cost nothing

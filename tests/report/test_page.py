@@ -16,8 +16,10 @@ from gossamer.privacy import tradeoff
 from gossamer.privacy.facts import Bought
 from gossamer.privacy.sampling import Blocks, Poisson
 from gossamer.privacy.schedule import Query, Schedule
+from gossamer.privacy.searching import plan_search
 from gossamer.report import citing, render
 from gossamer.report.course import _shares
+from gossamer.report.judging import judge
 from gossamer.report.markup import Markup, visible
 
 HISTORY = {"step": np.arange(1.0, 11.0), "gradient_norm": np.geomspace(1.0, 1e-3, 10), "dual": np.full(10, math.nan)}
@@ -42,6 +44,30 @@ NOT_MET = "NOT MET: data_norm, the largest row norm, was read from the records a
 
 def report(promised=None, history=HISTORY, pipeline=PIPELINE):
     return Page(render(certificate() if promised is None else promised, history, pipeline))
+
+
+def test_every_figure_says_what_to_conclude():
+    page = report()
+    assert "The nearer the solid line is to the dotted one, the less the model tells" in page.text
+    assert "A line that has become level says that the run had settled" in page.text
+    assert report(dataclasses.replace(certificate(), configuration={"noise": None})).text.count("not set by hand") == 1
+
+
+def test_what_an_attacker_can_do_with_a_search_is_not_read_off_one_trial():
+    """The curve of one trial is below that of the search, and so no limit to it."""
+    budget = gs.Budget(1.0, 1e-5)
+    selection, (planned,) = plan_search(
+        lambda each: [gs.plan(gs.methods.GD(steps=10, clip=0.5), 1000, each)], budget, 1000, trials=5, eta=2, most=20
+    )
+    searched = dataclasses.replace(certificate(), schedule=planned.schedule, selection=selection)
+    found = judge(searched, unconfirmed=False)
+    assert found.verification
+    one = tradeoff.scheduled(planned.schedule, planned.budget, 1000, {})
+    assert found.scheduled.even_odds() == tradeoff.certified(budget).even_odds() > one.even_odds()
+    page = report(searched)
+    assert "5 trials are to be expected, and how many there were is secret" in page.text
+    assert "which are about all trials of the search" in page.text
+    assert "only use that was made" not in page.text
 
 
 def test_a_sound_run_says_so_and_shows_everything_in_order():

@@ -97,7 +97,8 @@ def solve(
     _check_options(diagnostics, data, mesh, checkpoints)
     ready = make_ready(problem, data, method, init, mesh, shards=shards)
     planned = plan(ready.method, ready.records.n, budget)
-    pay(ledger, planned, type(method).__name__, checkpoints, ready.records.unit.scope)
+    noted = data if seed is None else None
+    pay(ledger, planned, type(method).__name__, checkpoints, ready.records.unit.scope, records=noted)
     return run_ready(
         ready,
         planned,

@@ -145,7 +145,8 @@ class PrivateEstimator(BaseEstimator):
         """
         planned = self.rehearse(task)
         n = planned.n
-        pay(self.ledger, planned, type(self).__name__, self.checkpoints, unit=scope(task.data))
+        noted = task.data if self.random_state is None else None
+        pay(self.ledger, planned, type(self).__name__, self.checkpoints, unit=scope(task.data), records=noted)
         result, _ = solve_stages(
             task.stages(),
             n,

@@ -138,8 +138,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         """Search on rows X with targets y, spending the budget once; `records` is what the estimator's fit takes."""
         planned = self.rehearse(X, y, **records)
         key = self._key(planned)
-        unit = scope(planned.candidates[0].task.data)
-        pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints, unit)
+        data = planned.candidates[0].task.data
+        noted = data if self.random_state is None else None
+        pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints, scope(data), records=noted)
         best = _best_of(planned, self.score, key)
         self.settings_ = [candidate.setting for candidate in planned.candidates]
         chosen = planned.candidates[best.place]

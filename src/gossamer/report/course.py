@@ -22,6 +22,13 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
     shares = _shares(certificate)
     noisy = any(query.noise_multiplier for query in schedule)
     noise = ", plus Gaussian noise of deviation σ·C in every coordinate" if noisy else ""
+    use = "These queries are the only use that was made of the records."
+    if certificate.selection is not None:
+        use = (
+            "This is what the released trial of the search asked. Others asked the like: "
+            f"{number(certificate.selection.trials)} trials are to be expected, and how many there were is secret. The "
+            "promise is about all of them."
+        )
     facts = {
         "Times": [number(query.count) for query in schedule],
         "Sample": [str(query.sampling) for query in schedule],
@@ -34,8 +41,8 @@ def queries(certificate: Certificate, exact: bool) -> Markup:
     return section(
         "What was asked of the data",
         paragraphs(
-            "These queries are the only use that was made of the records. An answer is the sum, over a sample, of one "
-            f"vector per record, each shortened to length C{noise}, all divided by rate·n.",
+            f"{use} An answer is the sum, over a sample, of one vector per record, each shortened to length C{noise}, "
+            "all divided by rate·n.",
         ),
         element("p", "Where σ is 0 no noise was added: the answer is exact, and NOT private.", class_="bad")
         if exact
@@ -105,7 +112,9 @@ def training(history: Mapping[str, np.ndarray], exact: bool) -> Markup:
             "Values along the run. They are computed from exact answers: they are NOT private."
             if exact
             else "Values along the run. They are computed from the noisy answers above and nothing else, so showing "
-            "them costs no privacy. They are noisy themselves, and do not say how good the model is."
+            "them costs no privacy. They are noisy themselves, and do not say how good the model is. A line that has "
+            "become level says that the run had settled; one that still falls or rises, that more steps might change "
+            "the model."
         ),
         element("div", *drawn, class_="curves"),
     )

@@ -26,7 +26,10 @@ class Judgement:
     certified: TradeOff
     """What (ε, δ) alone allows an attacker."""
     scheduled: TradeOff
-    """What all that was asked allows: no more than that if the certificate holds; if not, what ε as recomputed does."""
+    """What all that was asked allows: no more than that if the certificate holds; if not, what ε as recomputed does.
+
+    Of a search, what (ε, δ) alone allows.
+    """
     faults: tuple[str, ...]
     """Why the promise is worth nothing."""
     unmet: tuple[str, ...]
@@ -65,6 +68,8 @@ def _scheduled(certificate: Certificate, budget: Budget, verification: Verificat
     certified = tradeoff.certified(budget)
     if not verification:
         return tradeoff.certified(dataclasses.replace(budget, epsilon=verification.epsilon))
+    if certificate.selection is not None:  # the schedule is that of one trial, and the others tell something too
+        return certified
     try:
         schedule, n, capacities = certificate.schedule, certificate.n, certificate.capacities
         return tradeoff.scheduled(schedule, budget, n, capacities).together(certified)

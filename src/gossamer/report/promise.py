@@ -121,9 +121,13 @@ def attacker(certificate: Certificate, judgement: Judgement) -> Markup:
     ]
     headers = ("False alarms", "Limit by all that was asked", "Limit by ε and δ alone", "Blind guessing")
     how = "their privacy loss distribution" if judgement.verification else "ε as recomputed"
+    source = f"the queries below, by {how}"
+    if certificate.selection is not None and judgement.verification:
+        source = "ε and δ, which are about all trials of the search"
     caption = (
-        "No attacker, whatever they know and however they compute, gets above the solid line. It follows from the "
-        f"queries below, by {how}. The dashed line follows from ε and δ alone."
+        f"The nearer the solid line is to the dotted one, the less the model tells about one {certificate.unit.scope}. "
+        "No attacker, whatever they know and however they compute, gets above the solid line. It follows from "
+        f"{source}. The dashed line follows from ε and δ alone."
     )
     areas = [f"{rounded_up(curve.auc(), 3):.3f}" for curve in (scheduled, certified)]
     risks = table("The promise as risks", ("Risk", "At most", "What to conclude"), _risks(certificate, judgement))

@@ -10,6 +10,7 @@ from gossamer.report.markup import Markup, element, join, written
 from gossamer.report.parts import paragraphs, section, table
 
 _NAMES = {"threshold_": "threshold of scores, learned", "sha256": "SHA-256 of model.npz"}
+_BY_RULE = "not set by hand"
 _FIELDS = {
     "pointwise": "loss of one score",
     "lipschitz": "largest slope",
@@ -22,7 +23,9 @@ _FIELDS = {
 def settings(certificate: Certificate, judgement: Judgement, pipeline: Mapping[str, Any]) -> Markup:
     """List the settings, and say which of them are not free of the records."""
     groups = {
-        f"Method: {certificate.method}": {name: words(value) for name, value in certificate.configuration.items()},
+        f"Method: {certificate.method}": {
+            name: _BY_RULE if value is None else words(value) for name, value in certificate.configuration.items()
+        },
         "Problem": _problem(certificate.problem),
         "Model": _model(pipeline.get("model")),
         "Largest samples": {name: written(value) for name, value in certificate.capacities.items()},
