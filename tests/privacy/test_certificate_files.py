@@ -46,7 +46,7 @@ FREE = {
 IDLE = {"name", "clip", "weight", "noise", "dual"}
 """What of a query costs nothing."""
 LABELS = {"purchases", "name", "after"}
-"""What of purchases is a label: which queries are not the method's own, what for and when. The schedule has their cost."""
+"""What of purchases is a label: which queries are not the method's own, what for and when. Their cost is scheduled."""
 
 
 def paths(value, path=()):
