@@ -2,12 +2,12 @@
 
 import contextlib
 import dataclasses
-import multiprocessing
 import sqlite3
 from decimal import Decimal
 
 import numpy as np
 import pytest
+from testkit import racing
 from testkit.selecting import gaussian
 
 import gossamer as gs
@@ -211,31 +211,11 @@ def test_a_run_that_was_priced_before_a_migration_is_refused(old, table, monkeyp
     assert len(old.entries()) == 1
 
 
-def _migrate_and_reserve(path, table, barrier, outcomes, migrates):
-    file, plan = BudgetFile(path), planned(0.6, 1e-6)
-    barrier.wait(60)
-    try:
-        file.migrate() if migrates else file.reserve(plan, table)
-        outcomes.put((migrates, "done"))
-    except BudgetFileError as error:
-        outcomes.put((migrates, str(error)))
-
-
-@pytest.mark.deep
+@pytest.mark.slow
 def test_a_migration_and_a_run_race_and_nothing_is_lost_or_overdrawn(old, table):
-    context = multiprocessing.get_context("spawn")
-    barrier, outcomes = context.Barrier(2), context.SimpleQueue()
-    racers = [
-        context.Process(target=_migrate_and_reserve, args=(old.path, table, barrier, outcomes, migrates), daemon=True)
-        for migrates in (True, False)
-    ]
-    for racer in racers:
-        racer.start()
-    told = dict(outcomes.get() for _ in racers)
-    for racer in racers:
-        racer.join(60)
-    assert told[True] == "done"
-    assert len(old.entries()) == 1 + (told[False] == "done")
+    migrated, reserved = racing.migration_against_run(old.path, table)
+    assert migrated == "done"
+    assert len(old.entries()) == 1 + (reserved == "done")
     assert all(value >= 0 for value in old.remaining())
 
 
