@@ -17,6 +17,7 @@ from gossamer.learn import (
     PrivateDROClassifier,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateMLPClassifier,
 )
 from gossamer.learn._objectives import OBJECTIVES
 from gossamer.runs.storing import largest_size, pack, unpack
@@ -55,6 +56,7 @@ MODELS = {
     "auc": fitted(
         PrivateAUCClassifier, ["a", "b"], layers_=layers(D, 5, 1), data_norm_=2.5, threshold_=0.1, positive_share_=0.3
     ),
+    "network": fitted(PrivateMLPClassifier, ["a", "b"], layers_=layers(D, 4, 1), data_norm_=2.5),
     "dro": fitted(PrivateDROClassifier, ["a", "b", "c"], layers_=layers(D, 4, 3, 3), data_norm_=2.5),
     "linear": fitted(PrivateLinearRegression, None, coef_=RNG.normal(size=D), intercept_=float(RNG.normal())),
     "worst-group": fitted(

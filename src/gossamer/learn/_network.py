@@ -3,9 +3,45 @@
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from gossamer.base.entropy import new_key
+from gossamer.learn._common import PrivateEstimator, scale_rows
 from gossamer.models.mlp import init_mlp, layer_sizes
+
+
+class PrivateNetwork(PrivateEstimator):
+    """A classifier that keeps a network, as `layers_`: its outputs are log-odds of two classes, or logits of more."""
+
+    classes_: np.ndarray
+    layers_: list[dict[str, np.ndarray]]
+    """For rows divided by `data_norm_`."""
+    data_norm_: float
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores: shape (n,) for two classes, else (n, k)."""
+        X = self._rows(X)
+        # As in training, a longer row is shortened to the bound.
+        scores = outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, in the order of `classes_`."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        return special.softmax(scores, axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable label of each row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
+
+
+def for_classes(targets: np.ndarray, classes: int) -> tuple[np.ndarray, int]:
+    """Return encoded labels as `CrossEntropy` takes them, and how many outputs a network has for so many classes."""
+    binary = classes == 2
+    return targets.astype(np.float32 if binary else np.int32, copy=False), 1 if binary else classes
 
 
 def start(seed: int | None, inputs: int, hidden_layer_sizes: Any, outputs: int = 1) -> Any:

@@ -48,7 +48,11 @@ class Setting:
 
 
 HIDDEN = Setting(
-    "hidden", "hidden_layer_sizes", "Sizes of hidden layers, such as 64,32; none if not given.", int, many=True
+    "hidden",
+    "hidden_layer_sizes",
+    "Sizes of hidden layers, such as 64,32; if not given, 64 for network, and else none. With logistic it is network.",
+    int,
+    many=True,
 )
 DIVERGENCE = Setting("divergence", "divergence", "chi-square, kl, kl-cvar:0.1 or cressie-read:3.", str)
 PENALTY = Setting("penalty", "penalty", "The price of one unit of divergence.", float)
@@ -77,6 +81,7 @@ class Objective:
         outputs (1 for two classes) and groups; () is a number.
       layers: whether the estimator keeps a network besides, in `layers_`.
       settings: those that it has besides what every objective has.
+      deeper: the name of the objective that is meant where hidden layers are asked for.
       buys: the parameter of the estimator that is bought with 5 % of the budget unless it is given.
       binary: whether it is about two classes only.
       grouped: whether it needs each record's group.
@@ -90,6 +95,7 @@ class Objective:
     keeps: Mapping[str, tuple[str, ...]]
     layers: bool = False
     settings: tuple[Setting, ...] = ()
+    deeper: str | None = None
     buys: str | None = None
     binary: bool = False
     grouped: bool = False
@@ -116,6 +122,17 @@ OBJECTIVES = _table(
             target="classes",
             methods=_ERM,
             keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",)},
+            deeper="network",
+        ),
+        Objective(
+            "network",
+            "network for classes",
+            "gossamer.learn.PrivateMLPClassifier",
+            target="classes",
+            methods=_ERM[1:],
+            keeps={"data_norm_": ()},
+            layers=True,
+            settings=(HIDDEN,),
         ),
         Objective(
             "linear",
@@ -169,6 +186,12 @@ def objective_of(name: Any) -> Objective:
     if not isinstance(name, str) or name not in OBJECTIVES:
         raise ValueError(f"objective = {name!r:.80} must be one of {', '.join(map(repr, OBJECTIVES))}.")
     return OBJECTIVES[name]
+
+
+def meant(name: str, settings: Mapping[str, Any]) -> str:
+    """Return the objective that a person means by a name and settings: logistic regression with layers is a network."""
+    deeper = objective_of(name).deeper
+    return deeper if deeper is not None and HIDDEN.name in settings else name
 
 
 def all_settings() -> dict[Setting, list[str]]:
