@@ -44,6 +44,31 @@ def test_a_person_that_makes_no_sense_is_refused(change, words):
         schema_from_dict({**PLAIN, **change})
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "ill"}, "id = 'ill' is also the target or the group"),
+        ({"id": "age"}, "id = 'age' is also in columns"),
+        ({"id": 7}, "must be a text in quotes"),
+    ],
+)
+def test_an_id_that_makes_no_sense_is_refused(change, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        schema_from_dict({**PLAIN, **change})
+
+
+def test_the_id_column_is_no_feature_and_is_not_remarked_on():
+    schema = schema_from_flags(table(), "ill", id="patient", classes="no|yes", bounds=["age=0:110"])
+    assert list(schema.features) == ["age"]
+    assert not any("patient" in remark for remark in schema.remarks(table()))
+    assert schema_from_dict(schema_to_dict(schema)) == schema
+    assert schema.ids_of(table()) == ["7", "7.0", "8"]
+    # With whose row it is, it may be the same column; undeclared, it would be bought as a feature.
+    assert schema_from_dict({**PLAIN, "id": "patient"}).id == "patient"
+    with pytest.raises(ValueError, match=r"has no column 'pateint'\. Did you mean 'patient'"):
+        schema_from_flags(table(), "ill", id="pateint", classes="no|yes")
+
+
 def test_the_person_column_is_no_feature_and_is_not_remarked_on():
     schema = schema_from_flags(table(), "ill", person="patient", classes="no|yes", bounds=["age=0:110"])
     assert schema.feature_names == ("age", "age is missing")

@@ -70,6 +70,12 @@ class Declared:
         None
     )
     groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None
+    id: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that names a row: it is no feature, and predictions repeat it.", rich_help_panel=_DATA
+        ),
+    ] = None
     person: Annotated[
         str | None,
         typer.Option(

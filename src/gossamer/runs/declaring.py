@@ -41,6 +41,7 @@ def declare(
     group: str | None = None,
     person: str | None = None,
     rows_per_person: int | None = None,
+    id: str | None = None,
     missing: Sequence[str] | None = None,
     **flags: Any,
 ) -> Schema:
@@ -55,7 +56,7 @@ def declare(
             given |= {"person": person, "rows_per_person": rows_per_person or 10}
         elif rows_per_person is not None:
             raise ValueError("--rows-per-person goes with --person, the column that says whose row it is.")
-        flagged = schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
+        flagged = schema_from_flags(table, target, group=group, id=id, number=objective.target == "number", **given)
         return flagged.with_absent(missing or ())
     read = read_schema(schema)
     if missing:
@@ -71,6 +72,7 @@ def declare(
         ("target", target, read.target),
         ("group", group, read.group),
         ("person", person, read.person),
+        ("id", id, read.id),
         ("rows-per-person", rows_per_person, None if read.person is None else read.rows_per_person),
     )
     for name, wanted, found in roles:
