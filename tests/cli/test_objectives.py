@@ -152,11 +152,25 @@ def test_logistic_with_layers_is_a_network(tmp_path):
     table, run = tmp_path / "table.csv", tmp_path / "run"
     table.write_text("\n".join(["a,b,signs", *lines, ""]))
     public = ("--bounds", "a=-1:1", "--bounds", "b=-1:1", "--target", "signs", "--classes", "alike|apart")
-    options = ("--objective", "logistic", "--hidden", "16", "--test", table, "--out", run, "--json", *QUICK)
+    options = (
+        "--objective",
+        "logistic",
+        "--hidden",
+        "16",
+        "--threshold",
+        "prevalence",
+        "--test",
+        table,
+        "--out",
+        run,
+        "--json",
+        *QUICK,
+    )
     told = json.loads(gossamer("fit", table, *public, *options).stdout)
     assert (told["objective"], told["method"], told["holds"]) == ("network", "SGD", True)
     assert told["test"]["auc"] > 0.95
-    assert load(run).recipe.settings == {"hidden": (16,)}
+    assert load(run).recipe.settings == {"hidden": (16,), "threshold": "prevalence"}
+    assert [each.name for each in load_certificate(run).purchases] == ["threshold of decisions"]
     said = gossamer("predict", run, table).stdout.splitlines()[1:]
     right = [row.split(",")[1].strip('"') == line.split(",")[2] for row, line in zip(said, lines, strict=True)]
     assert np.mean(right) > 0.9

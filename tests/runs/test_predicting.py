@@ -49,6 +49,14 @@ def test_ids_are_repeated(name, header):
         predict_table(run, parse_csv("x\n7.5\n", "a table"), proba=False)
 
 
+def test_what_is_no_probability_is_not_called_one():
+    schema = Schema("y", ("a", "b"), {"x": Declaration(Number(0, 10))})
+    model = classifier(["a", "b"], [[1]])
+    for objective in ("auc", "dro", "worst-group"):
+        with pytest.raises(ValueError, match=f"--proba: a model for objective = '{objective}' ranks rows"):
+            predict_table(Run(model, schema, Recipe(objective)), parse_csv("x\n7.5\n", "a table"), proba=True)
+
+
 def test_scores():
     """Of the three pairs of a yes and a no, one is in the wrong order."""
     X = np.array([[2.0], [1.0], [-1.0], [1.5]])

@@ -19,6 +19,7 @@ from gossamer.base.exceptions import PrivacyLeakWarning
 from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
+from gossamer.engine import deciding
 from gossamer.engine.checkpoints import Checkpoints
 from gossamer.engine.paying import pay
 from gossamer.engine.solving import check_match
@@ -39,6 +40,10 @@ _BOUGHT = ("data_norm", "classes", "target_bound")
 """What a fit on a DataFrame buys, or derives from what it has bought."""
 
 
+PREVALENCE = "prevalence"
+"""The rule by which as many rows are called positive as are: it is bought."""
+
+
 class Task(NamedTuple):
     """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit.
 
@@ -54,15 +59,26 @@ class Task(NamedTuple):
     """What is asked before the training, in its schedule."""
     complete: Callable[[Answers], "Task"] | None = None
     """From those answers to the task."""
+    score: Callable[[PyTree, np.ndarray], np.ndarray] | None = None
+    """From trained parameters and rows to scores, if a threshold is to be bought for them after the training."""
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return what is bought, and the training with the rest of the budget."""
-        rest = 1 - math.fsum(stage.share for stage in self.bought)
+        """Return what is bought before, the training with the rest of the budget, and what is bought after it."""
+        completed: list[Task] = []
 
         def pose(answers: Answers) -> Posed:
-            return Posed(*(self if self.complete is None else self.complete(answers))[:4])
+            completed[:] = [self if self.complete is None else self.complete(answers)]
+            return Posed(*completed[0][:4])
 
-        return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose))
+        def scored(answers: Answers) -> tuple[np.ndarray, ...] | People:
+            (task,) = completed
+            rows = task.data.rows if isinstance(task.data, People) else task.data
+            scores = self.score(answers[TRAINING], rows[0])  # type: ignore[misc]  # there is one
+            return deciding.with_scores(task.data, scores.astype(np.float32))
+
+        after = () if self.score is None else (deciding.threshold_stage(scored),)
+        rest = 1 - math.fsum(stage.share for stage in (*self.bought, *after))
+        return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose), *after)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -86,6 +102,10 @@ class PrivateEstimator(BaseEstimator):
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
+    threshold: Any
+    """By which rule a classifier of two classes decides."""
+    threshold_: float = 0.0
+    """Of a classifier of two classes: the score above which the second is predicted."""
     _buys: bool = False
     """Whether the fit is on a DataFrame, of which it buys what is not declared."""
 
@@ -146,7 +166,7 @@ class PrivateEstimator(BaseEstimator):
         planned = self.rehearse(task)
         n = planned.n
         pay(self.ledger, planned, type(self).__name__, self.checkpoints, unit=scope(task.data))
-        result, _ = solve_stages(
+        result, answers = solve_stages(
             task.stages(),
             n,
             self.budget(n),
@@ -157,6 +177,8 @@ class PrivateEstimator(BaseEstimator):
         self.certificate_ = dataclasses.replace(result.certificate, leaks=leaks)
         self.history_ = result.history
         self._keep(result.params)
+        if task.score is not None:
+            self.threshold_ = deciding.threshold_of(answers[deciding.THRESHOLD])
         return self
 
     def _keep(self, params: PyTree) -> None:
@@ -188,6 +210,19 @@ class PrivateEstimator(BaseEstimator):
             suitable = default(self.budget(count(data)), count(data))
             method = suitable if method is None else method(suitable)
         return Task(problem, data, init, method)
+
+    def _decided(self, task: Task, classes: int, score: Callable[[PyTree, np.ndarray], np.ndarray]) -> Task:
+        """Return a task that buys the threshold of its decisions, if it is to; else set it, for scores in log-odds."""
+        rule = _rule(self.threshold)
+        if classes != 2 and rule != 0.5:
+            raise ValueError(
+                f"threshold = {shown(self.threshold)} is about two classes, and there are {classes}. Leave it out: the "
+                "most probable class is predicted."
+            )
+        if rule is None:
+            return task._replace(score=score)
+        self.threshold_ = math.log(rule / (1 - rule))
+        return task
 
     def _warn_of_leaks(self, **read: str) -> tuple[Leak, ...]:
         """Warn of each parameter that is None and so is read from the records; return the leaks for the certificate.
@@ -251,6 +286,22 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", **opti
             "get a column of their own, or make rows of it by gs.learn.TableEncoder. Infinity must be replaced by a "
             "number."
         ) from None
+
+
+def _rule(threshold: Any) -> float | None:
+    """Return the probability from which a row is called positive, or None if as many are to be as are positive."""
+    if isinstance(threshold, str) and threshold == PREVALENCE:
+        return None
+    try:
+        rule = float(threshold)
+    except (TypeError, ValueError):
+        rule = math.nan
+    if not 0 < rule < 1:
+        raise ValueError(
+            f"threshold = {shown(threshold)} must be a probability between 0 and 1, such as 0.5, or {PREVALENCE!r}, "
+            "for as many positive predictions as there are positives."
+        )
+    return rule
 
 
 def nobody(n: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:

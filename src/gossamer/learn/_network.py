@@ -19,23 +19,27 @@ class PrivateNetwork(PrivateEstimator):
     data_norm_: float
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: shape (n,) for two classes, else (n, k)."""
-        X = self._rows(X)
-        # As in training, a longer row is shortened to the bound.
-        scores = outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        """Return the scores: of two classes the log-odds of the second less `threshold_`, shape (n,); else (n, k)."""
+        return self._logits(X) - self.threshold_
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, in the order of `classes_`."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        return special.softmax(scores, axis=1)
+        logits = self._logits(X)
+        if logits.ndim == 1:
+            logits = np.stack([np.zeros_like(logits), logits], axis=1)
+        return special.softmax(logits, axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row."""
-        chosen = self.predict_proba(X).argmax(axis=1)
+        """Return the most probable label of each row; of two, the second where the score is above 0."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
+
+    def _logits(self, X: Any) -> np.ndarray:
+        X = self._rows(X)
+        # As in training, a longer row is shortened to the bound.
+        logits = outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
+        return logits[:, 0] if logits.shape[1] == 1 else logits
 
 
 def for_classes(targets: np.ndarray, classes: int) -> tuple[np.ndarray, int]:
@@ -47,6 +51,11 @@ def for_classes(targets: np.ndarray, classes: int) -> tuple[np.ndarray, int]:
 def start(seed: int | None, inputs: int, hidden_layer_sizes: Any, outputs: int = 1) -> Any:
     """Return random layers whose outputs are all 0."""
     return init_mlp(new_key(seed), inputs, layer_sizes("hidden_layer_sizes", hidden_layer_sizes), outputs=outputs)
+
+
+def scores_of(layers: Any, rows: np.ndarray) -> np.ndarray:
+    """Return what trained layers with one output say about rows as the training saw them; shape (n,)."""
+    return outputs(stored(layers), rows)[:, 0]
 
 
 def stored(layers: Any) -> list[dict[str, np.ndarray]]:

@@ -54,6 +54,13 @@ HIDDEN = Setting(
     int,
     many=True,
 )
+THRESHOLD = Setting(
+    "threshold",
+    "threshold",
+    "When the last class is predicted: from this probability on, or prevalence, for as many rows as are of it, bought "
+    "with 5 % of the budget. If not given, 0.5; for auc prevalence (or balanced).",
+    str,
+)
 DIVERGENCE = Setting("divergence", "divergence", "chi-square, kl, kl-cvar:0.1 or cressie-read:3.", str)
 PENALTY = Setting("penalty", "penalty", "The price of one unit of divergence.", float)
 RADIUS = Setting("radius", "radius", "The largest divergence, in place of a penalty.", float)
@@ -85,6 +92,7 @@ class Objective:
       buys: the parameter of the estimator that is bought with 5 % of the budget unless it is given.
       binary: whether it is about two classes only.
       grouped: whether it needs each record's group.
+      calibrated: whether what its classifier calls probabilities may be taken for them.
     """
 
     name: str
@@ -99,6 +107,7 @@ class Objective:
     buys: str | None = None
     binary: bool = False
     grouped: bool = False
+    calibrated: bool = True
 
     def load(self) -> Any:
         """Import the estimator's class."""
@@ -121,7 +130,8 @@ OBJECTIVES = _table(
             "gossamer.learn.PrivateLogisticRegression",
             target="classes",
             methods=_ERM,
-            keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",)},
+            keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",), "threshold_": ()},
+            settings=(THRESHOLD,),
             deeper="network",
         ),
         Objective(
@@ -130,9 +140,9 @@ OBJECTIVES = _table(
             "gossamer.learn.PrivateMLPClassifier",
             target="classes",
             methods=_ERM[1:],
-            keeps={"data_norm_": ()},
+            keeps={"data_norm_": (), "threshold_": ()},
             layers=True,
-            settings=(HIDDEN,),
+            settings=(HIDDEN, THRESHOLD),
         ),
         Objective(
             "linear",
@@ -150,9 +160,10 @@ OBJECTIVES = _table(
             methods=_MINIMAX,
             keeps={"data_norm_": (), "threshold_": (), "positive_share_": ()},
             layers=True,
-            settings=(HIDDEN,),
+            settings=(HIDDEN, THRESHOLD),
             buys="positive_share",
             binary=True,
+            calibrated=False,
         ),
         Objective(
             "dro",
@@ -163,6 +174,7 @@ OBJECTIVES = _table(
             keeps={"data_norm_": ()},
             layers=True,
             settings=(HIDDEN, DIVERGENCE, PENALTY, RADIUS),
+            calibrated=False,
         ),
         Objective(
             "worst-group",
@@ -175,6 +187,7 @@ OBJECTIVES = _table(
             settings=(HIDDEN, GROUP_SHARES),
             buys="group_shares",
             grouped=True,
+            calibrated=False,
         ),
     ]
 )

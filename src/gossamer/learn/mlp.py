@@ -37,6 +37,8 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
       data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it. None reads the largest
         norm from the data, which leaks, and warns.
       classes: the public list of labels. None reads it from the data, which leaks, and warns.
+      threshold: of two classes, when the second is predicted: from this probability on; or "prevalence", for about as
+        many rows as are of it, which is bought after the training with 5 % of the budget.
       method: how to train, such as `gs.methods.SGD(...)`; None takes SGD with settings by the number of records; a
         function is given that and returns what to take. Training sees rows of norm at most √d, d columns.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -53,6 +55,7 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
       classes_: labels, sorted.
       layers_: private weights and biases, for rows divided by `data_norm_`.
       data_norm_: the bound on rows that was given or read.
+      threshold_: the log-odds above which the second of two classes is predicted.
       certificate_: the privacy certificate of the fit.
       history_: public values, one per step.
 
@@ -72,6 +75,7 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
         hidden_layer_sizes=(64,),
         data_norm=None,
         classes=None,
+        threshold=0.5,
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -86,6 +90,7 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
         self.hidden_layer_sizes = hidden_layer_sizes
         self.data_norm = data_norm
         self.classes = classes
+        self.threshold = threshold
         self.method = method
         self.columns = columns
         self.rows_per_person = rows_per_person
@@ -121,9 +126,10 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
         labels, outputs = _network.for_classes(targets, classes)
         start = _network.start(self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs)
-        return self._task(
+        task = self._task(
             objectives.ERM(CrossEntropy()), (rows, labels), start, lambda budget, n: default_method(n, budget), person
         )
+        return self._decided(task, classes, _network.scores_of)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the loss that is minimised."""

@@ -1,6 +1,7 @@
 """Where a run's records come from, and what is public about them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,10 @@ def declare(
             given |= {"person": person, "rows_per_person": rows_per_person or 10}
         elif rows_per_person is not None:
             raise ValueError("--rows-per-person goes with --person, the column that says whose row it is.")
-        flagged = schema_from_flags(table, target, group=group, id=id, number=objective.target == "number", **given)
-        return flagged.with_absent(missing or ())
+        if id is not None:
+            given["ignore"] = [*given.get("ignore", ()), id]
+        flagged = schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
+        return replace(flagged, id=id).with_absent(missing or ())
     read = read_schema(schema)
     if missing:
         raise ValueError(f'--missing does not go with --schema. Write absent = ["..."] into parts of {schema}.')

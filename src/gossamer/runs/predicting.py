@@ -36,6 +36,11 @@ def _predicted(run: Run, X: np.ndarray, proba: bool) -> dict[str, list[Any]]:
         if proba:
             raise ValueError(f"--proba is about classes, and this model predicts {run.schema.target!r}, a number.")
         return {f"predicted {run.schema.target}": run.model.predict(X).tolist()}
+    if proba and not run.recipe.record.calibrated:
+        raise ValueError(
+            f"--proba: a model for objective = {run.recipe.objective!r} ranks rows; what it says is no probability. "
+            "Leave --proba out to get scores, or train for another objective, such as 'logistic'."
+        )
     columns: dict[str, list[Any]] = {"label": run.model.predict(X).tolist()}
     if proba:
         named = zip(run.model.classes_, run.model.predict_proba(X).T, strict=True)

@@ -29,7 +29,6 @@ def schema_from_flags(
     from_data: bool = False,
     person: str | None = None,
     rows_per_person: int = 10,
-    id: str | None = None,
 ) -> Schema:
     """Return a schema as flags declare it; what they do not declare, a run has to buy.
 
@@ -48,10 +47,7 @@ def schema_from_flags(
       from_data: whether to draft from the records what is not declared instead, which is marked so.
       person: the column of ids, if persons are to be protected and not rows.
       rows_per_person: how many rows of a person count.
-      id: the column that names a row.
     """
-    if id is not None:
-        table[id]  # refuses what is no column
     columns = {}
     for flags, kind_of, form in (
         (bounds, _number, "COLUMN=LOW:HIGH"),
@@ -69,7 +65,7 @@ def schema_from_flags(
             except ValueError as error:
                 raise ValueError(f"{quoted(flag)} is not of the form {form}: {error}") from None
     for name in table.names:
-        if name not in (target, person, id) and name not in columns:
+        if name not in (target, person) and name not in columns:
             open_column = Declaration(identifier(name) or Undeclared())
             columns[name] = draft_column(name, table[name], table.n) if from_data else open_column
     of_target: dict[str, Any]
@@ -95,7 +91,6 @@ def schema_from_flags(
         groups_read_from_data=groups is None and group is not None,
         person=person,
         rows_per_person=rows_per_person,
-        id=id,
         **of_target,
     )
 
