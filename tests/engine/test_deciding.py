@@ -150,5 +150,5 @@ def test_rules_are_about_two_classes():
         three.pose(X, Y)
     with pytest.raises(ValueError, match="must be 'prevalence' or 'balanced'"):
         PrivateAUCClassifier(**PUBLIC, threshold=0.3).pose(X, Y)
-    with pytest.raises(ValueError, match="is bought after a training, and a search has many"):
+    with pytest.raises(ValueError, match="threshold is to be bought after a training, and a search has many"):
         gs.learn.PrivateSearch(PrivateAUCClassifier(**PUBLIC), {"positive_share": [0.1]}).fit(X, Y)

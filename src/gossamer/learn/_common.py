@@ -40,10 +40,6 @@ _BOUGHT = ("data_norm", "classes", "target_bound")
 """What a fit on a DataFrame buys, or derives from what it has bought."""
 
 
-PREVALENCE = "prevalence"
-"""The rule by which as many rows are called positive as are: it is bought."""
-
-
 class Task(NamedTuple):
     """What an estimator has solved: with a budget it is what `gs.solve` takes, and every audit.
 
@@ -102,8 +98,6 @@ class PrivateEstimator(BaseEstimator):
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
-    threshold: Any
-    """By which rule a classifier of two classes decides."""
     threshold_: float = 0.0
     """Of a classifier of two classes: the score above which the second is predicted."""
     _buys: bool = False
@@ -211,19 +205,6 @@ class PrivateEstimator(BaseEstimator):
             method = suitable if method is None else method(suitable)
         return Task(problem, data, init, method)
 
-    def _decided(self, task: Task, classes: int, score: Callable[[PyTree, np.ndarray], np.ndarray]) -> Task:
-        """Return a task that buys the threshold of its decisions, if it is to; else set it, for scores in log-odds."""
-        rule = _rule(self.threshold)
-        if classes != 2 and rule != 0.5:
-            raise ValueError(
-                f"threshold = {shown(self.threshold)} is about two classes, and there are {classes}. Leave it out: the "
-                "most probable class is predicted."
-            )
-        if rule is None:
-            return task._replace(score=score)
-        self.threshold_ = math.log(rule / (1 - rule))
-        return task
-
     def _warn_of_leaks(self, **read: str) -> tuple[Leak, ...]:
         """Warn of each parameter that is None and so is read from the records; return the leaks for the certificate.
 
@@ -286,22 +267,6 @@ def validated(estimator: BaseEstimator, X: Any, y: Any = "no_validation", **opti
             "get a column of their own, or make rows of it by gs.learn.TableEncoder. Infinity must be replaced by a "
             "number."
         ) from None
-
-
-def _rule(threshold: Any) -> float | None:
-    """Return the probability from which a row is called positive, or None if as many are to be as are positive."""
-    if isinstance(threshold, str) and threshold == PREVALENCE:
-        return None
-    try:
-        rule = float(threshold)
-    except (TypeError, ValueError):
-        rule = math.nan
-    if not 0 < rule < 1:
-        raise ValueError(
-            f"threshold = {shown(threshold)} must be a probability between 0 and 1, such as 0.5, or {PREVALENCE!r}, "
-            "for as many positive predictions as there are positives."
-        )
-    return rule
 
 
 def nobody(n: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:

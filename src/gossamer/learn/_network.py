@@ -3,37 +3,19 @@
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from gossamer.base.entropy import new_key
-from gossamer.learn._common import PrivateEstimator, scale_rows
+from gossamer.learn._common import scale_rows
+from gossamer.learn._decisions import PrivateScorer
 from gossamer.models.mlp import init_mlp, layer_sizes
 
 
-class PrivateNetwork(PrivateEstimator):
+class PrivateNetwork(PrivateScorer):
     """A classifier that keeps a network, as `layers_`: its outputs are log-odds of two classes, or logits of more."""
 
-    classes_: np.ndarray
     layers_: list[dict[str, np.ndarray]]
     """For rows divided by `data_norm_`."""
     data_norm_: float
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: of two classes the log-odds of the second less `threshold_`, shape (n,); else (n, k)."""
-        return self._logits(X) - self.threshold_
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, in the order of `classes_`."""
-        logits = self._logits(X)
-        if logits.ndim == 1:
-            logits = np.stack([np.zeros_like(logits), logits], axis=1)
-        return special.softmax(logits, axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row; of two, the second where the score is above 0."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
 
     def _logits(self, X: Any) -> np.ndarray:
         X = self._rows(X)

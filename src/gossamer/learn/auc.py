@@ -12,7 +12,8 @@ from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.shares import POSITIVES, share_stage, shares_of
 from gossamer.engine.stages import Answers
-from gossamer.learn._common import PREVALENCE, PrivateEstimator, Task, encode_labels, scale_rows, validated
+from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows, validated
+from gossamer.learn._decisions import PREVALENCE
 from gossamer.learn._frames import pose_frame
 from gossamer.learn._network import outputs, scores_of, start, stored
 from gossamer.methods.base import Method

@@ -3,16 +3,16 @@
 from typing import Any
 
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from gossamer import objectives
 from gossamer.learn._common import Task, encode_labels, scale_rows, validated
+from gossamer.learn._decisions import PrivateScorer
 from gossamer.learn._frames import pose_frame
 from gossamer.learn._linear_model import PrivateLinearModel, coefficients, scores_of
 
 
-class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimator):
+class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMixin, BaseEstimator):
     """Logistic regression, binary or multinomial, trained within a privacy budget.
 
     Args:
@@ -131,24 +131,6 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         weights, intercept = coefficients(params)
         self.coef_ = weights.reshape(self.n_features_in_, -1).T / self.data_norm_
         self.intercept_ = intercept.reshape(-1)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: of two classes the log-odds of the second less `threshold_`, shape (n,); else (n, k)."""
-        return self._logits(X) - self.threshold_
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, in the order of `classes_`."""
-        logits = self._logits(X)
-        if logits.ndim == 1:
-            positive = special.expit(logits)
-            return np.stack([1 - positive, positive], axis=1)
-        return special.softmax(logits, axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row; of two, the second where the score is above 0."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
 
     def _logits(self, X: Any) -> np.ndarray:
         logits = self._rows(X) @ self.coef_.T + self.intercept_

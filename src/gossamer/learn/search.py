@@ -199,8 +199,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         def keep(task: Task, leaks: tuple[Leak, ...] = ()) -> PrivateEstimator:
             if task.score is not None:
                 raise ValueError(
-                    f"threshold = {shown(estimator.threshold)} is bought after a training, and a search has many. Give "
-                    "a threshold that is not bought: a probability, or 'balanced' of PrivateAUCClassifier."
+                    "threshold is to be bought after a training, and a search has many. Give one that is not bought: a "
+                    "probability, or 'balanced' of PrivateAUCClassifier."
                 )
             seen.update(task=task, leaks=leaks)
             return estimator
