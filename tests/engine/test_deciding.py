@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from testkit.shortened import Shortened
 
 import gossamer as gs
 from gossamer.engine.deciding import THRESHOLD, Bisection, says_yes, with_scores
@@ -39,7 +40,7 @@ class Exact:
 
 
 def test_bisection_finds_as_many_as_are_positive():
-    """Without noise, within one part in 2^7 of the interval; every record adds half a unit, whatever it holds."""
+    """Without noise, within one part in 2^10 of the interval; every record adds half a unit, whatever it holds."""
     scores, labels = RNG.normal(-2, 1.5, 1000).astype(np.float32), (np.arange(1000) < 50).astype(np.float32)
     scores[:2], labels[2] = [np.inf, np.nan], 7.0
     method, ask = Bisection(), Exact(scores, labels, [])
@@ -47,10 +48,10 @@ def test_bisection_finds_as_many_as_are_positive():
     for t in range(method.steps):
         state, _ = method.step(ERM(says_yes), ask, state, jnp.int32(t))
     found = float(method.params(state)[1])
-    assert (scores > found + 0.125).sum() <= 50 <= (scores > found - 0.125).sum()
-    assert ask.asked == [("shares", 0.5, 0.5)] * 8
+    assert (scores > found + 0.016).sum() <= 50 <= (scores > found - 0.016).sum()
+    assert ask.asked == [("shares", 0.5, 0.5)] * 11
     (query,) = method.schedule(1000)
-    assert (query.count, query.clip, query.acute) == (8, "0.5", False)
+    assert (query.count, query.clip, query.acute) == (11, "0.5", False)
 
 
 def test_scores_of_persons_stay_with_their_labels():
@@ -75,7 +76,7 @@ class ReadsScores(PrivateLogisticRegression):
 
 @pytest.mark.slow
 def test_rare_positives_are_predicted_about_as_often_as_they_are():
-    """At ε = 1 and 2 %: ten deviations of the count, 45 rows, are far from half and twice of it. By 0.5 nobody is."""
+    """At ε = 1 and 2 %: a deviation of the count is 53 of 400 rows. By 0.5 nobody is."""
     fitted = PrivateLogisticRegression(**PUBLIC, threshold="prevalence").fit(X, Y)
     assert 0.5 < fitted.predict(X).mean() / Y.mean() < 2
     np.testing.assert_array_equal(fitted.predict(X), (fitted.decision_function(X) > 0).astype(int))
@@ -89,10 +90,10 @@ def test_rare_positives_are_predicted_about_as_often_as_they_are():
     # Probabilities do not depend on the threshold, and the threshold is not that of the records.
     chances = fitted.predict_proba(X)[:, 1]
     assert chances.mean() == pytest.approx(Y.mean(), rel=0.3)
-    assert 16 * fitted.threshold_ % 1 == 0  # one of the middles that were asked about
+    assert 128 * fitted.threshold_ % 1 == 0  # one of the middles that were asked about
     assert (chances > 0.5).mean() < 0.5 * Y.mean()
     read = ReadsScores(**PUBLIC, threshold="prevalence").fit(X, Y)
-    assert 16 * read.threshold_ % 1 != 0
+    assert 128 * read.threshold_ % 1 != 0
 
 
 @pytest.mark.deep
@@ -101,7 +102,8 @@ def test_rare_positives_are_predicted_about_as_often_as_they_are():
     [(PrivateAUCClassifier, {}), (PrivateMLPClassifier, {"threshold": "prevalence", "hidden_layer_sizes": (4,)})],
 )
 def test_other_classifiers_decide_likewise(kind, options):
-    fitted = kind(**{**PUBLIC, "epsilon": 2.0}, **options).fit(X, Y)
+    """However well they are trained."""
+    fitted = kind(**{**PUBLIC, "epsilon": 2.0}, method=Shortened(), **options).fit(X, Y)
     assert 0.5 < fitted.predict(X).mean() / Y.mean() < 2
     assert fitted.certificate_.verify()
 

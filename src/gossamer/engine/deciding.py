@@ -48,7 +48,7 @@ class Bisection(Method[ERM]):
       steps: 1 for the share, and each other one halves the interval.
     """
 
-    steps: Count = 8
+    steps: Count = 11
     output: Output = "last"
 
     def schedule(self, n: int) -> Schedule:
