@@ -144,6 +144,40 @@ def test_a_range_that_nobody_declared_leaks(hospital):
     assert "target_range = [0, 40]\ntarget_range_read_from_data = true\n" in drafted
 
 
+@pytest.mark.slow
+def test_logistic_with_layers_is_a_network(tmp_path):
+    """It learns a product, of which no linear model sees anything, and goes all the way."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (2048, 2)).round(3)
+    lines = [f"{a},{b},{'alike' if a * b > 0 else 'apart'}" for a, b in rows]
+    table, run = tmp_path / "table.csv", tmp_path / "run"
+    table.write_text("\n".join(["a,b,signs", *lines, ""]))
+    public = ("--bounds", "a=-1:1", "--bounds", "b=-1:1", "--target", "signs", "--classes", "alike|apart")
+    options = (
+        "--objective",
+        "logistic",
+        "--hidden",
+        "16",
+        "--threshold",
+        "prevalence",
+        "--test",
+        table,
+        "--out",
+        run,
+        "--json",
+        *QUICK,
+    )
+    told = json.loads(gossamer("fit", table, *public, *options).stdout)
+    assert (told["objective"], told["method"], told["holds"]) == ("network", "SGD", True)
+    assert told["test"]["auc"] > 0.95
+    assert load(run).recipe.settings == {"hidden": (16,), "threshold": "prevalence"}
+    assert [each.name for each in load_certificate(run).purchases] == ["threshold of decisions"]
+    said = gossamer("predict", run, table).stdout.splitlines()[1:]
+    right = [row.split(",")[1].strip('"') == line.split(",")[2] for row, line in zip(said, lines, strict=True)]
+    assert np.mean(right) > 0.9
+    assert "Network for classes for " in (run / "report.html").read_text()
+    assert "holds: recomputed" in gossamer("verify", run).stdout
+
+
 class PrivateMean(PrivateEstimator, RegressorMixin, BaseEstimator):
     """Predicts the same number for every row."""
 

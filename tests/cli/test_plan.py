@@ -61,14 +61,14 @@ def test_the_text_says_the_same():
 @pytest.mark.parametrize(
     ("options", "method", "queries", "parameters"),
     [
-        (["auc"], "SGDA", ["share of positives", "gradient"], 53),
+        (["auc"], "SGDA", ["share of positives", "gradient", "threshold of decisions"], 53),
         (["dro"], "DoubleSpider", ["dual", "gradient"], 51),
         (["linear"], "Whitened", ["moments", "gradient"], 51),
         (["worst-group", "--groups", 4], "SGDA", ["shares of groups", "gradient"], 51),
         (
             ["auc", "--method", "PrivateDiff", "--batch-size", 3000],
             "PrivateDiff",
-            ["share of positives", "ascent", "gradient", "difference"],
+            ["share of positives", "ascent", "gradient", "difference", "threshold of decisions"],
             53,
         ),
     ],
@@ -77,7 +77,7 @@ def test_other_objectives_take_their_own_method(options, method, queries, parame
     content = as_json("--n", 3000, "--epsilon", 2, "--no-table", "--objective", *options)
     assert (content["method"], content["parameters"]) == (method, parameters)
     assert [query["name"] for query in content["schedule"]] == queries
-    assert content["bought"] == {name: 0.05 for name in queries if "share" in name}
+    assert content["bought"] == {name: 0.05 for name in queries if "share" in name or "threshold" in name}
     if options == ["worst-group", "--groups", 4]:
         assert content["schedule"][1]["clip"] == "1 in x, 4 in y"
 

@@ -22,14 +22,16 @@ Y = (X @ np.array([1.0, -2.0, 0.5]) + RNG.normal(size=2000) > 3.0).astype(int)
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::gossamer.PrivacyLeakWarning", "ignore::gossamer.WeakGuaranteeWarning")
-@parametrize_with_checks([PrivateAUCClassifier(positive_share=0.5, columns=None, random_state=0, method=Shortened())])
+@parametrize_with_checks(
+    [PrivateAUCClassifier(positive_share=0.5, columns=None, threshold="balanced", random_state=0, method=Shortened())]
+)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
 
 def model(**options):
     """A share that is given is part of the problem, so that fits with the same one compile once."""
-    given = {"positive_share": 0.1, "data_norm": 5.0, "classes": [0, 1], "random_state": 0}
+    given = {"positive_share": 0.1, "data_norm": 5.0, "classes": [0, 1], "threshold": "balanced", "random_state": 0}
     return PrivateAUCClassifier(**{**given, **options})
 
 

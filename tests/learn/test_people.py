@@ -74,6 +74,7 @@ def test_the_share_of_positives_of_persons_is_bought_once(tmp_path):
         20.0,
         1e-4,
         classes=[0, 1],
+        threshold="balanced",
         method=lambda default: dataclasses.replace(default, steps=2),
         checkpoints=Checkpoints(tmp_path / "run", resume=True),
         **PUBLIC,

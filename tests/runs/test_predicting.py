@@ -5,7 +5,7 @@ import pytest
 
 from gossamer.learn import PrivateLinearRegression, PrivateLogisticRegression
 from gossamer.runs.folder import Run
-from gossamer.runs.predicting import predict_table, score_table
+from gossamer.runs.predicting import csv_text, predict_table, score_table
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Number
@@ -33,6 +33,28 @@ def test_several_classes_have_a_column_each():
     }
     chances = predict_table(run, parse_csv("x\n7.5\n5\n", "a table"), proba=True)
     assert [chances[f"probability of {label}"][1] for label in "abc"] == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize(("name", "header"), [("visit", "visit"), ("label", "id label"), ("row", "id row")])
+def test_ids_are_repeated(name, header):
+    """As text, whatever they look like and however the column is called; a missing one is empty."""
+    schema = Schema("y", ("a", "b"), {"x": Declaration(Number(0, 10))}, id=name)
+    run = Run(classifier(["a", "b"], [[1]]), schema, Recipe())
+    columns = predict_table(run, parse_csv(f"{name},x\n007,7.5\n=1+1,5\n,1\n", "a table"), proba=False)
+    assert list(columns) == ["row", header, "label", "score of b"]
+    assert columns[header] == ["007", "=1+1", ""]
+    assert columns["label"] == ["b", "a", "a"]
+    assert csv_text(columns).splitlines()[2].startswith("""2,"'=1+1","a",""")
+    with pytest.raises(ValueError, match=f"has no column '{name}'"):
+        predict_table(run, parse_csv("x\n7.5\n", "a table"), proba=False)
+
+
+def test_what_is_no_probability_is_not_called_one():
+    schema = Schema("y", ("a", "b"), {"x": Declaration(Number(0, 10))})
+    model = classifier(["a", "b"], [[1]])
+    for objective in ("auc", "dro", "worst-group"):
+        with pytest.raises(ValueError, match=f"--proba: a model for objective = '{objective}' ranks rows"):
+            predict_table(Run(model, schema, Recipe(objective)), parse_csv("x\n7.5\n", "a table"), proba=True)
 
 
 def test_scores():

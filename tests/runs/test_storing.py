@@ -17,6 +17,7 @@ from gossamer.learn import (
     PrivateDROClassifier,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateMLPClassifier,
 )
 from gossamer.learn._objectives import OBJECTIVES
 from gossamer.runs.storing import largest_size, pack, unpack
@@ -43,7 +44,11 @@ def layers(*widths):
 
 MODELS = {
     "logistic": fitted(
-        PrivateLogisticRegression, ["no", "yes"], coef_=RNG.normal(size=(1, D)), intercept_=RNG.normal(size=1)
+        PrivateLogisticRegression,
+        ["no", "yes"],
+        coef_=RNG.normal(size=(1, D)),
+        intercept_=RNG.normal(size=1),
+        threshold_=-1.5,
     ),
     "softmax": fitted(
         # Kept in the other order in memory, as `fit` leaves it: sums then round differently.
@@ -51,10 +56,12 @@ MODELS = {
         [1, 2, 30],
         coef_=RNG.normal(size=(D, 3)).T,
         intercept_=RNG.normal(size=3),
+        threshold_=0.0,
     ),
     "auc": fitted(
         PrivateAUCClassifier, ["a", "b"], layers_=layers(D, 5, 1), data_norm_=2.5, threshold_=0.1, positive_share_=0.3
     ),
+    "network": fitted(PrivateMLPClassifier, ["a", "b"], layers_=layers(D, 4, 1), data_norm_=2.5, threshold_=0.5),
     "dro": fitted(PrivateDROClassifier, ["a", "b", "c"], layers_=layers(D, 4, 3, 3), data_norm_=2.5),
     "linear": fitted(PrivateLinearRegression, None, coef_=RNG.normal(size=D), intercept_=float(RNG.normal())),
     "worst-group": fitted(
@@ -80,6 +87,15 @@ def test_a_stored_model_predicts_the_same(name):
     public = {key for key in vars(model) if key.endswith("_")}
     assert {key for key in vars(loaded) if key.endswith("_")} == public
     assert pack(loaded, objective) == (content, description)
+
+
+def test_a_model_from_before_thresholds_decides_at_one_half():
+    objective = OBJECTIVES["logistic"]
+    content, description = pack(MODELS["logistic"], objective)
+    loaded = unpack(content, {**description, "numbers": {}}, objective)
+    assert loaded.threshold_ == 0.0
+    np.testing.assert_array_equal(loaded.predict(X) == "yes", loaded.predict_proba(X)[:, 1] > 0.5)
+    np.testing.assert_array_equal(loaded.predict_proba(X), MODELS["logistic"].predict_proba(X))
 
 
 def test_every_objective_is_stored():

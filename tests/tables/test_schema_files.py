@@ -55,6 +55,7 @@ def test_the_example_of_the_documentation():
         "sex",
         ("Female", "Male"),
         person="patient_id",
+        id="visit_id",
     )
 
 

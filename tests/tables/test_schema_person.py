@@ -2,6 +2,8 @@
 
 import pytest
 
+from gossamer.learn._objectives import OBJECTIVES
+from gossamer.runs.declaring import declare
 from gossamer.tables import parse_csv
 from gossamer.tables.flags import schema_from_flags
 from gossamer.tables.schema_files import schema_from_dict, schema_from_toml, schema_to_dict, schema_to_toml
@@ -42,6 +44,32 @@ def test_a_schema_with_persons_is_written_and_read():
 def test_a_person_that_makes_no_sense_is_refused(change, words):
     with pytest.raises((TypeError, ValueError), match=words):
         schema_from_dict({**PLAIN, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "ill"}, "id = 'ill' is also the target or the group"),
+        ({"id": "age"}, "id = 'age' is also in columns"),
+        ({"id": 7}, "must be a text in quotes"),
+    ],
+)
+def test_an_id_that_makes_no_sense_is_refused(change, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        schema_from_dict({**PLAIN, **change})
+
+
+def test_the_id_column_is_no_feature_and_is_not_remarked_on():
+    options = {"target": "ill", "classes": "no|yes", "bounds": ["age=0:110"]}
+    schema = declare(table(), OBJECTIVES["logistic"], id="patient", **options)
+    assert (schema.id, list(schema.features), schema.undeclared) == ("patient", ["age"], ())
+    assert not any("patient" in remark for remark in schema.remarks(table()))
+    assert schema_from_dict(schema_to_dict(schema)) == schema
+    assert schema.ids_of(table()) == ["7", "7.0", "8"]
+    # With whose row it is, it may be the same column; undeclared, it would be bought as a feature.
+    assert schema_from_dict({**PLAIN, "id": "patient"}).id == "patient"
+    with pytest.raises(ValueError, match=r"must be COLUMN with a column of the table\. Did you mean 'patient'"):
+        declare(table(), OBJECTIVES["logistic"], id="pateint", **options)
 
 
 def test_the_person_column_is_no_feature_and_is_not_remarked_on():

@@ -13,7 +13,7 @@ import typer
 from gossamer.cli import shared
 from gossamer.cli.options import Flags
 from gossamer.cli.verify import leaks, number, verdict
-from gossamer.learn._objectives import OBJECTIVES, all_settings
+from gossamer.learn._objectives import OBJECTIVES, all_settings, meant
 
 if TYPE_CHECKING:
     from gossamer.runs.recipe import Recipe
@@ -70,6 +70,12 @@ class Declared:
         None
     )
     groups: Annotated[str | None, typer.Option(help="The groups, such as a|b|c.", rich_help_panel=_DATA)] = None
+    id: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that names a row: it is no feature, and predictions repeat it.", rich_help_panel=_DATA
+        ),
+    ] = None
     person: Annotated[
         str | None,
         typer.Option(
@@ -175,6 +181,7 @@ def fit(
         for setting in all_settings()
         if setting.name in settings
     }
+    objective = meant(objective, parsed)
     recipe = Recipe(objective, training.method, training.options(), parsed)
     with shared.warnings_as_lines():
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))

@@ -156,7 +156,11 @@ def _notes(content: dict[str, Any], bought: "tuple[Bought, ...]") -> list[str]:
     lines = []
     if content["is_bound"]:
         lines.append("  the noise is a quick upper bound: a run needs less, at best half of it (--exact computes it)")
-    lines += [f"  {100 * each.share:g} % of the budget buys the {each.name}, before the training" for each in bought]
+    lines += [
+        f"  {100 * each.share:g} % of the budget buys the {each.name}, {when} the training"
+        for each in bought
+        for when in ("after" if each.after else "before",)
+    ]
     lines += [
         f"  {query['name']}: noise-to-signal {query['noise_to_signal']:.3g}"
         for query in content["schedule"]

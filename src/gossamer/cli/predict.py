@@ -18,6 +18,8 @@ def predict(
 ) -> None:
     """Write the number of each row, its predicted label, and its score or probabilities; or its predicted number.
 
+    The column that `gossamer fit --id` named is repeated.
+
     Of two classes, the score is that of the last one in the schema, and its column says so: above 0, that is the label.
     In CSV, a label that a spreadsheet would run as a formula begins with an apostrophe.
     """

@@ -4,6 +4,7 @@ from .dro import PrivateDROClassifier
 from .encoder import TableEncoder
 from .linear import PrivateLinearRegression
 from .logistic import PrivateLogisticRegression
+from .mlp import PrivateMLPClassifier
 from .search import PrivateSearch
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "PrivateDROClassifier",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivateMLPClassifier",
     "PrivateSearch",
     "TableEncoder",
 ]

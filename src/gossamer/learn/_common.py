@@ -19,6 +19,7 @@ from gossamer.base.exceptions import PrivacyLeakWarning
 from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
+from gossamer.engine import deciding
 from gossamer.engine.checkpoints import Checkpoints
 from gossamer.engine.paying import pay
 from gossamer.engine.solving import check_match
@@ -54,15 +55,26 @@ class Task(NamedTuple):
     """What is asked before the training, in its schedule."""
     complete: Callable[[Answers], "Task"] | None = None
     """From those answers to the task."""
+    score: Callable[[PyTree, np.ndarray], np.ndarray] | None = None
+    """From trained parameters and rows to scores, if a threshold is to be bought for them after the training."""
 
     def stages(self) -> tuple[Stage, ...]:
-        """Return what is bought, and the training with the rest of the budget."""
-        rest = 1 - math.fsum(stage.share for stage in self.bought)
+        """Return what is bought before, the training with the rest of the budget, and what is bought after it."""
+        completed: list[Task] = []
 
         def pose(answers: Answers) -> Posed:
-            return Posed(*(self if self.complete is None else self.complete(answers))[:4])
+            completed[:] = [self if self.complete is None else self.complete(answers)]
+            return Posed(*completed[0][:4])
 
-        return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose))
+        def scored(answers: Answers) -> tuple[np.ndarray, ...] | People:
+            (task,) = completed
+            rows = task.data.rows if isinstance(task.data, People) else task.data
+            scores = self.score(answers[TRAINING], rows[0])  # type: ignore[misc]  # there is one
+            return deciding.with_scores(task.data, scores.astype(np.float32))
+
+        after = () if self.score is None else (deciding.threshold_stage(scored),)
+        rest = 1 - math.fsum(stage.share for stage in (*self.bought, *after))
+        return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose), *after)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -86,6 +98,8 @@ class PrivateEstimator(BaseEstimator):
     """What is declared of a DataFrame's columns."""
     encoder_: "TableEncoder | None" = None
     """How a DataFrame becomes rows; None of a fit on arrays."""
+    threshold_: float = 0.0
+    """Of a classifier of two classes: the score above which the second is predicted."""
     _buys: bool = False
     """Whether the fit is on a DataFrame, of which it buys what is not declared."""
 
@@ -147,7 +161,7 @@ class PrivateEstimator(BaseEstimator):
         n = planned.n
         noted = task.data if self.random_state is None else None
         pay(self.ledger, planned, type(self).__name__, self.checkpoints, unit=scope(task.data), records=noted)
-        result, _ = solve_stages(
+        result, answers = solve_stages(
             task.stages(),
             n,
             self.budget(n),
@@ -158,6 +172,8 @@ class PrivateEstimator(BaseEstimator):
         self.certificate_ = dataclasses.replace(result.certificate, leaks=leaks)
         self.history_ = result.history
         self._keep(result.params)
+        if task.score is not None:
+            self.threshold_ = deciding.threshold_of(answers[deciding.THRESHOLD])
         return self
 
     def _keep(self, params: PyTree) -> None:

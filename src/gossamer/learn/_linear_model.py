@@ -52,6 +52,12 @@ class PrivateLinearModel(PrivateEstimator):
         return task.problem.loss
 
 
+def scores_of(params: dict[str, Any], rows: np.ndarray) -> np.ndarray:
+    """Return the scores of scaled rows."""
+    weights, intercept = coefficients(params)
+    return rows @ weights + intercept
+
+
 def coefficients(params: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return private weights, shape (d, *outputs), and intercepts, shape outputs, as estimators keep them."""
     weights = np.asarray(params["weights"], np.float64)

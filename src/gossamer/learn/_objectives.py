@@ -48,7 +48,18 @@ class Setting:
 
 
 HIDDEN = Setting(
-    "hidden", "hidden_layer_sizes", "Sizes of hidden layers, such as 64,32; none if not given.", int, many=True
+    "hidden",
+    "hidden_layer_sizes",
+    "Sizes of hidden layers, such as 64,32; if not given, 64 for network, and else none. With logistic it is network.",
+    int,
+    many=True,
+)
+THRESHOLD = Setting(
+    "threshold",
+    "threshold",
+    "When the last class is predicted: from this probability on, or prevalence, for as many rows as are of it, bought "
+    "with 5 % of the budget. If not given, 0.5; for auc prevalence (or balanced).",
+    str,
 )
 DIVERGENCE = Setting("divergence", "divergence", "chi-square, kl, kl-cvar:0.1 or cressie-read:3.", str)
 PENALTY = Setting("penalty", "penalty", "The price of one unit of divergence.", float)
@@ -77,9 +88,11 @@ class Objective:
         outputs (1 for two classes) and groups; () is a number.
       layers: whether the estimator keeps a network besides, in `layers_`.
       settings: those that it has besides what every objective has.
+      deeper: the name of the objective that is meant where hidden layers are asked for.
       buys: the parameter of the estimator that is bought with 5 % of the budget unless it is given.
       binary: whether it is about two classes only.
       grouped: whether it needs each record's group.
+      calibrated: whether what its classifier calls probabilities may be taken for them.
     """
 
     name: str
@@ -90,9 +103,11 @@ class Objective:
     keeps: Mapping[str, tuple[str, ...]]
     layers: bool = False
     settings: tuple[Setting, ...] = ()
+    deeper: str | None = None
     buys: str | None = None
     binary: bool = False
     grouped: bool = False
+    calibrated: bool = True
 
     def load(self) -> Any:
         """Import the estimator's class."""
@@ -115,7 +130,19 @@ OBJECTIVES = _table(
             "gossamer.learn.PrivateLogisticRegression",
             target="classes",
             methods=_ERM,
-            keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",)},
+            keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",), "threshold_": ()},
+            settings=(THRESHOLD,),
+            deeper="network",
+        ),
+        Objective(
+            "network",
+            "network for classes",
+            "gossamer.learn.PrivateMLPClassifier",
+            target="classes",
+            methods=_ERM[1:],
+            keeps={"data_norm_": (), "threshold_": ()},
+            layers=True,
+            settings=(HIDDEN, THRESHOLD),
         ),
         Objective(
             "linear",
@@ -133,9 +160,10 @@ OBJECTIVES = _table(
             methods=_MINIMAX,
             keeps={"data_norm_": (), "threshold_": (), "positive_share_": ()},
             layers=True,
-            settings=(HIDDEN,),
+            settings=(HIDDEN, THRESHOLD),
             buys="positive_share",
             binary=True,
+            calibrated=False,
         ),
         Objective(
             "dro",
@@ -146,6 +174,7 @@ OBJECTIVES = _table(
             keeps={"data_norm_": ()},
             layers=True,
             settings=(HIDDEN, DIVERGENCE, PENALTY, RADIUS),
+            calibrated=False,
         ),
         Objective(
             "worst-group",
@@ -158,6 +187,7 @@ OBJECTIVES = _table(
             settings=(HIDDEN, GROUP_SHARES),
             buys="group_shares",
             grouped=True,
+            calibrated=False,
         ),
     ]
 )
@@ -169,6 +199,12 @@ def objective_of(name: Any) -> Objective:
     if not isinstance(name, str) or name not in OBJECTIVES:
         raise ValueError(f"objective = {name!r:.80} must be one of {', '.join(map(repr, OBJECTIVES))}.")
     return OBJECTIVES[name]
+
+
+def meant(name: str, settings: Mapping[str, Any]) -> str:
+    """Return the objective that a person means by a name and settings: logistic regression with layers is a network."""
+    deeper = objective_of(name).deeper
+    return deeper if deeper is not None and HIDDEN.name in settings else name
 
 
 def all_settings() -> dict[Setting, list[str]]:

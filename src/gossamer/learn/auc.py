@@ -8,12 +8,14 @@ from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from gossamer import methods, objectives
+from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
 from gossamer.engine.shares import POSITIVES, share_stage, shares_of
 from gossamer.engine.stages import Answers
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, scale_rows, validated
+from gossamer.learn._decisions import PREVALENCE
 from gossamer.learn._frames import pose_frame
-from gossamer.learn._network import outputs, start, stored
+from gossamer.learn._network import outputs, scores_of, start, stored
 from gossamer.methods.base import Method
 from gossamer.models import MLP, CrossEntropy
 from gossamer.oracle.people import count
@@ -37,6 +39,9 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it, and all are divided
         by it. None reads the largest norm from the data, which leaks, and warns.
       classes: the public pair of labels. None reads it from the data, which leaks, and warns.
+      threshold: when the second class is predicted: "prevalence", for about as many rows as are of it, which is bought
+        after the training with 5 % of the budget; or "balanced", half-way between the classes' mean scores as they were
+        learned, where both classes count alike however rare one is.
       method: how to train, `gs.methods.SGDA(...)` or `gs.methods.PrivateDiff(...)`; None takes SGDA with settings that
         suit scaled rows; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -53,7 +58,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
       classes_: labels, sorted; the second is the positive class.
       positive_share_: the share that was given or bought.
       layers_: private weights and biases, for rows divided by `data_norm_`.
-      threshold_: the score, before the sigmoid, half-way between the classes' mean scores as they were learned.
+      threshold_: the score, before the sigmoid, above which the second class is predicted.
       certificate_: the privacy certificate of the fit, with the cost of the share.
       history_: public values, one per step.
 
@@ -74,6 +79,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         positive_share=None,
         data_norm=None,
         classes=None,
+        threshold="prevalence",
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -89,6 +95,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         self.positive_share = positive_share
         self.data_norm = data_norm
         self.classes = classes
+        self.threshold = threshold
         self.method = method
         self.columns = columns
         self.rows_per_person = rows_per_person
@@ -130,6 +137,18 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         return self._pose(rows, targets.astype(np.float32), person=person)
 
     def _pose(self, rows: np.ndarray, labels: np.ndarray, classes: int = 2, person: Any = None) -> Task:
+        task = self._shared(rows, labels, person)
+        if self.threshold == "balanced":
+            return task
+        if self.threshold != PREVALENCE:
+            raise ValueError(
+                f"threshold = {shown(self.threshold)} must be {PREVALENCE!r} or 'balanced': scores that rank are no "
+                "probabilities."
+            )
+        return task._replace(score=lambda params, rows: scores_of(params[0]["model"], rows))
+
+    def _shared(self, rows: np.ndarray, labels: np.ndarray, person: Any) -> Task:
+        """Return the task, with the share of positives that is given, or to be bought."""
         network = start(self._seed(), rows.shape[1], self.hidden_layer_sizes)  # all scores are ½
         if self.positive_share is not None:
             return self._task_at(self.positive_share, (rows, labels), network, person)
@@ -165,7 +184,7 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         return np.stack([1 - positive, positive], axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label whose mean score is nearer: both classes count alike, however rare one of them is."""
+        """Return the second label where the score is above 0, else the first."""
         chosen = (self.decision_function(X) > 0).astype(int)
         return self.classes_[chosen]
 

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -16,7 +15,7 @@ from gossamer.base.trees import PyTree
 from gossamer.engine.shares import GROUPS, share_stage, shares_of
 from gossamer.engine.stages import Answers
 from gossamer.learn import _network
-from gossamer.learn._common import PrivateEstimator, Task, encode_groups, encode_labels, nobody, scale_rows, validated
+from gossamer.learn._common import Task, encode_groups, encode_labels, nobody, scale_rows, validated
 from gossamer.learn._divergences import parse_divergence
 from gossamer.learn._frames import pose_frame
 from gossamer.methods.base import Method
@@ -28,7 +27,7 @@ _LEAST_RECORDS = 1500
 """A group of this many, divided by ε, can be told from noise."""
 
 
-class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
+class PrivateDROClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimator):
     """A linear or neural classifier that is trained for a worst case instead of the average, within a privacy budget.
 
     Without groups it minimises `gs.DRO`: the mean loss under the worst distribution near that of the records, which
@@ -181,10 +180,9 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
         person: Any = None,
         members: np.ndarray | None = None,
     ) -> Task:
-        binary = classes == 2
-        labels = targets.astype(np.float32 if binary else np.int32, copy=False)
+        labels, outputs = _network.for_classes(targets, classes)
         # It gives every class the same probability.
-        start = _network.start(self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs=1 if binary else classes)
+        start = _network.start(self._seed(), rows.shape[1], self.hidden_layer_sizes, outputs)
         if members is None:
             return self._records_task((rows, labels), start, person)
         return self._groups_task((rows, labels, members), start, person)
@@ -200,24 +198,9 @@ class PrivateDROClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
             self.group_weights_ = np.asarray(weights, np.float64)
         self.layers_ = _network.stored(params)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: shape (n,) for two classes, else (n, k)."""
-        X = self._rows(X)
-        # As in training, a longer row is shortened to the bound.
-        scores = _network.outputs(self.layers_, scale_rows(X, self.data_norm_)[0])
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, in the order of `classes_`; about the worst case, so NOT calibrated."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        return special.softmax(scores, axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row."""
-        chosen = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[chosen]
+        return super().predict_proba(X)
 
     def worst_group_score(self, X: Any, y: Any, groups: Any) -> float:
         """Return the lowest accuracy over the groups of these rows. Not private."""

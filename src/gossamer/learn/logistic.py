@@ -3,16 +3,16 @@
 from typing import Any
 
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from gossamer import objectives
 from gossamer.learn._common import Task, encode_labels, scale_rows, validated
+from gossamer.learn._decisions import PrivateScorer
 from gossamer.learn._frames import pose_frame
-from gossamer.learn._linear_model import PrivateLinearModel, coefficients
+from gossamer.learn._linear_model import PrivateLinearModel, coefficients, scores_of
 
 
-class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimator):
+class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMixin, BaseEstimator):
     """Logistic regression, binary or multinomial, trained within a privacy budget.
 
     Args:
@@ -25,6 +25,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         it is the elastic net.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
+      threshold: of two classes, when the second is predicted: from this probability on; or "prevalence", for about as
+        many rows as are of it, which is bought after the training with 5 % of the budget.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
         the table's size and the budget; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -42,6 +44,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
       intercept_: intercepts.
       classes_: labels.
       data_norm_: the bound on rows that was given or read.
+      threshold_: the log-odds above which the second of two classes is predicted.
       certificate_: the privacy certificate of the fit.
       history_: public values, one per step.
 
@@ -63,6 +66,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         l1=0.0,
         l2=0.0,
         fit_intercept=True,
+        threshold=0.5,
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -79,6 +83,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         self.l1 = l1
         self.l2 = l2
         self.fit_intercept = fit_intercept
+        self.threshold = threshold
         self.method = method
         self.columns = columns
         self.rows_per_person = rows_per_person
@@ -113,35 +118,20 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
 
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
         binary = classes == 2
-        return self._linear_task(
+        task = self._linear_task(
             objectives.logistic if binary else objectives.softmax,
             rows,
             targets.astype(np.float32 if binary else np.int32, copy=False),
             outputs=() if binary else (classes,),
             person=person,
         )
+        return self._decided(task, classes, scores_of)
 
     def _keep(self, params: Any) -> None:
         weights, intercept = coefficients(params)
         self.coef_ = weights.reshape(self.n_features_in_, -1).T / self.data_norm_
         self.intercept_ = intercept.reshape(-1)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: shape (n,) for two classes, else (n, k)."""
-        X = self._rows(X)
-        scores = X @ self.coef_.T + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, in the order of `classes_`."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            positive = special.expit(scores)
-            return np.stack([1 - positive, positive], axis=1)
-        return special.softmax(scores, axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
+    def _logits(self, X: Any) -> np.ndarray:
+        logits = self._rows(X) @ self.coef_.T + self.intercept_
+        return logits[:, 0] if logits.shape[1] == 1 else logits

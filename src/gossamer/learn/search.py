@@ -198,6 +198,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         seen: dict[str, Any] = {}
 
         def keep(task: Task, leaks: tuple[Leak, ...] = ()) -> PrivateEstimator:
+            if task.score is not None:
+                raise ValueError(
+                    "threshold is to be bought after a training, and a search has many. Give one that is not bought: a "
+                    "probability, or 'balanced' of PrivateAUCClassifier."
+                )
             seen.update(task=task, leaks=leaks)
             return estimator
 

@@ -1,6 +1,7 @@
 """Where a run's records come from, and what is public about them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def declare(
     group: str | None = None,
     person: str | None = None,
     rows_per_person: int | None = None,
+    id: str | None = None,
     missing: Sequence[str] | None = None,
     **flags: Any,
 ) -> Schema:
@@ -55,8 +57,10 @@ def declare(
             given |= {"person": person, "rows_per_person": rows_per_person or 10}
         elif rows_per_person is not None:
             raise ValueError("--rows-per-person goes with --person, the column that says whose row it is.")
+        if id is not None:
+            given["ignore"] = [*given.get("ignore", ()), id]
         flagged = schema_from_flags(table, target, group=group, number=objective.target == "number", **given)
-        return flagged.with_absent(missing or ())
+        return replace(flagged, id=id).with_absent(missing or ())
     read = read_schema(schema)
     if missing:
         raise ValueError(f'--missing does not go with --schema. Write absent = ["..."] into parts of {schema}.')
@@ -71,6 +75,7 @@ def declare(
         ("target", target, read.target),
         ("group", group, read.group),
         ("person", person, read.person),
+        ("id", id, read.id),
         ("rows-per-person", rows_per_person, None if read.person is None else read.rows_per_person),
     )
     for name, wanted, found in roles:

@@ -16,19 +16,32 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
-    """Return the number of each row, from 1, and what the model predicts; the target may be absent.
+    """Return the number of each row, from 1, its id if the schema names one, and what the model predicts.
 
-    Of classes that is the label, and the score or the probability of each. Of two classes, the score is that of the
-    last: above 0 where that is predicted.
+    The target may be absent. Of classes that is the label, and the score or the probability of each. Of two classes,
+    the score is that of the last: above 0 where that is predicted.
     """
     run.schema.check(table)
     X = run.schema.encode(table)
+    predicted = _predicted(run, X, proba)
     columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1))}
+    if run.schema.id is not None:
+        taken = run.schema.id in (*columns, *predicted)
+        columns[f"id {run.schema.id}" if taken else run.schema.id] = run.schema.ids_of(table)
+    return columns | predicted
+
+
+def _predicted(run: Run, X: np.ndarray, proba: bool) -> dict[str, list[Any]]:
     if run.recipe.record.target == "number":
         if proba:
             raise ValueError(f"--proba is about classes, and this model predicts {run.schema.target!r}, a number.")
-        return columns | {f"predicted {run.schema.target}": run.model.predict(X).tolist()}
-    columns["label"] = run.model.predict(X).tolist()
+        return {f"predicted {run.schema.target}": run.model.predict(X).tolist()}
+    if proba and not run.recipe.record.calibrated:
+        raise ValueError(
+            f"--proba: a model for objective = {run.recipe.objective!r} ranks rows; what it says is no probability. "
+            "Leave --proba out to get scores, or train for another objective, such as 'logistic'."
+        )
+    columns: dict[str, list[Any]] = {"label": run.model.predict(X).tolist()}
     if proba:
         named = zip(run.model.classes_, run.model.predict_proba(X).T, strict=True)
         return columns | {f"probability of {label}": values.tolist() for label, values in named}

@@ -16,6 +16,8 @@ import numpy as np
 
 from gossamer.learn._objectives import Objective
 
+_ADDED = {"threshold_": 0.0}
+"""What models of earlier versions did not keep, and what it was."""
 _OVERHEAD = 1 << 10
 """The most that a member's name and header take."""
 
@@ -55,7 +57,7 @@ def unpack(content: bytes, description: dict[str, Any], objective: Objective) ->
     if objective.target == "classes":
         model.classes_ = np.array(description["classes"])
     for name, shape in objective.keeps.items():
-        setattr(model, name, arrays[name] if shape else float(description["numbers"][name]))
+        setattr(model, name, arrays[name] if shape else float({**_ADDED, **description["numbers"]}[name]))
     if objective.grouped:
         model.groups_ = np.array(description["groups"])
     if objective.layers:
@@ -89,7 +91,7 @@ def _shapes(description: Any, objective: Objective) -> dict[str, tuple[int, ...]
     if not all(type(size) is int and size >= 1 for size in (what["features"], *sizes)):
         raise ValueError("the model's features and hidden sizes must be whole numbers of at least 1.")
     numbers, expected = what["numbers"], _numbers(objective)
-    if not isinstance(numbers, dict) or set(numbers) != set(expected):
+    if not isinstance(numbers, dict) or not set(expected) - set(_ADDED) <= set(numbers) <= set(expected):
         raise ValueError(f"a {what['estimator']} has the numbers {expected}.")
     if not all(type(value) in (int, float) and math.isfinite(value) for value in numbers.values()):
         raise ValueError("the model's numbers must be finite.")

@@ -51,6 +51,8 @@ class Schema(Encoding):
     """The column of ids that say whose row it is: a person is then protected with all its rows. It is no feature."""
     rows_per_person: int = 10
     """How many rows of a person count at most."""
+    id: str | None = None
+    """The column that names a row, which predictions repeat. It is no feature."""
 
     def __post_init__(self) -> None:
         if self.target_range is not None:
@@ -72,7 +74,7 @@ class Schema(Encoding):
             require_values("groups", self.groups)
         elif self.groups:
             raise ValueError("groups are listed but group, the column that has them, is not named.")
-        self._check_person()
+        self._check_names_of_rows()
         for name, declared in self.columns.items():
             if isinstance(declared.kind, Category):
                 require_values(f"column {name!r}: values", declared.kind.values)
@@ -81,14 +83,15 @@ class Schema(Encoding):
             reasons = [f"{name!r} ({kind.reason})" for name, kind in kinds.items() if isinstance(kind, Ignore)]
             raise ValueError(f"no column is left to learn from. Ignored are: {first_few(reasons)}.")
 
-    def _check_person(self) -> None:
-        if self.person is not None and self.person in (self.target, self.group):
-            raise ValueError(f"person = {self.person!r} is also the target or the group; name another column.")
-        if self.person in self.features:
-            raise ValueError(
-                f"person = {self.person!r} is also in columns; who somebody is must not be learnt from. Take that part "
-                'out, or write kind = "ignore" there.'
-            )
+    def _check_names_of_rows(self) -> None:
+        for role, name in (("person", self.person), ("id", self.id)):
+            if name is not None and name in (self.target, self.group):
+                raise ValueError(f"{role} = {name!r} is also the target or the group; name another column.")
+            if name in self.features or name in self.undeclared:
+                raise ValueError(
+                    f"{role} = {name!r} is also in columns; who somebody is must not be learnt from. Take that part "
+                    'out, or write kind = "ignore" there.'
+                )
         if not is_whole(self.rows_per_person):
             raise ValueError(f"rows_per_person = {quoted(self.rows_per_person)} must be a whole number of at least 1.")
 
@@ -136,7 +139,7 @@ class Schema(Encoding):
         alike = [label for label in self.classes if spelled[label.casefold()] > 1]
         if alike:
             found.append(f"classes that differ in nothing but case count as different: {first_few(map(repr, alike))}.")
-        known = {self.target, self.group, self.person, *self.columns}
+        known = {self.target, self.group, self.person, self.id, *self.columns}
         extra = [name for name in table.names if name not in known]
         if extra:
             found.append(f"columns that the schema does not mention are ignored: {', '.join(map(repr, extra))}.")
@@ -205,6 +208,13 @@ class Schema(Encoding):
                 "them is of a person of its own, give each an id that nobody else has."
             )
         return ids
+
+    def ids_of(self, table: Table) -> list[str]:
+        """Return the text that names each row, as the table has it; empty where it has none."""
+        if self.id is None:
+            raise ValueError("the schema names no id. Give it id = a column.")
+        column = table[self.id]
+        return [column.values[code] if code >= 0 else "" for code in column.codes.tolist()]
 
     def group_of(self, table: Table) -> np.ndarray:
         """Return each row's group."""

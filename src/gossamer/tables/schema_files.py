@@ -6,6 +6,7 @@
     groups = ["Female", "Male"]
     person = "patient_id"                # optional: who is protected, with all rows of that id
     rows_per_person = 10                 # of which so many count
+    id = "visit_id"                      # optional: predictions repeat it; it is no feature
 
     [columns.age]
     kind = "number"                      # low, high
@@ -69,10 +70,10 @@ _OPTIONAL = ("ignore", "hashed")
 _LISTS = ("classes", "groups", "values", "absent")
 _READ = ("classes_read_from_data", "target_range_read_from_data", "groups_read_from_data")
 _FLAGS = ("missing", "read_from_data", *_READ)
-_TEXTS = ("target", "person", "group", "kind", "reason")
+_TEXTS = ("target", "person", "id", "group", "kind", "reason")
 _TARGET = ("target", "classes", "classes_read_from_data", "target_range", "target_range_read_from_data")
 _PERSON = ("person", "rows_per_person")
-_TOP = (*_TARGET, *_PERSON, "group", "groups", "groups_read_from_data", "columns")
+_TOP = (*_TARGET, *_PERSON, "id", "group", "groups", "groups_read_from_data", "columns")
 _HEAD = """\
 # What the columns of a table mean, and which of their bounds are public.
 #
