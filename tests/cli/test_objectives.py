@@ -144,7 +144,7 @@ def test_a_range_that_nobody_declared_leaks(hospital):
     assert "target_range = [0, 40]\ntarget_range_read_from_data = true\n" in drafted
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_logistic_with_layers_is_a_network(tmp_path):
     """It learns a product, of which no linear model sees anything, and goes all the way."""
     rows = np.random.default_rng(0).uniform(-1, 1, (2048, 2)).round(3)

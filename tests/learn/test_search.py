@@ -271,7 +271,7 @@ def test_what_a_loser_bought_is_not_kept(table, monkeypatch):
 
     monkeypatch.setattr(module, "solve_stages", solve)
     method = gs.methods.SGDA(steps=1, batch_size=N)
-    search = alone(PrivateAUCClassifier(data_norm=3.0, classes=[0, 1], method=method), delta=1e-3)
+    search = alone(PrivateAUCClassifier(data_norm=3.0, classes=[0, 1], method=method, threshold="balanced"), delta=1e-3)
     two_trials(search, *table, monkeypatch)
     assert search.best_estimator_.positive_share_ == pytest.approx(0.6)
 

@@ -10,6 +10,7 @@ from gossamer.cli import budget, evidence
 from gossamer.cli.audit import audit
 from gossamer.cli.bench import bench
 from gossamer.cli.draft import schema
+from gossamer.cli.explain import explain
 from gossamer.cli.fit import fit
 from gossamer.cli.mistakes import sentence
 from gossamer.cli.options import Command
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Private training beyond DP-SGD: a model, and a certificate of what was promised.",
 )
-for command in (fit, predict, schema, audit, plan, verify, report, reproduce, bench):
+for command in (fit, predict, explain, schema, audit, plan, verify, report, reproduce, bench):
     app.command()(Command(command))
 for more in (evidence.sign, evidence.prove_table):
     app.command()(more)
