@@ -115,7 +115,7 @@ def conform(method, **options):
     return gs.audit.conformance(method, LINEAR, TABLE, init=jnp.zeros(8), **{"runs": 512, **options})
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_sound_method_passes():
     report = conform(SignDescent(), runs=2048)
     assert report.passed and report, str(report)

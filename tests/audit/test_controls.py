@@ -57,7 +57,7 @@ def test_clipping_the_batch_mean(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.deep
 @pytest.mark.parametrize("oracle", [Oracle, RealisedSizeOracle])
 def test_dividing_by_the_realised_size(oracle):
     """With one record more the noise itself shrinks: in 400 dimensions its length gives the size away."""
@@ -79,7 +79,7 @@ def test_dividing_by_the_realised_size(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.deep
 @pytest.mark.parametrize("oracle", [Oracle, SameKeyOracle])
 def test_noise_key_reused_across_steps(oracle):
     """Two answers with one noise: their difference shows the sum itself.
@@ -163,7 +163,7 @@ def test_the_attack_must_match_the_neighbours():
         gs.audit.empirical_epsilon(LINEAR, TABLE, 0, None, GD(steps=1), BUDGET, init=START, runs=10)
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.deep
 def test_scores_separate_identical_tables_no_better_than_chance():
     """An attack on two equal tables must find ε = 0: the auditor itself does not invent leaks."""
     audit = gs.audit.empirical_epsilon(LINEAR, TABLE, 0, TABLE[0], GD(steps=2), BUDGET, init=START, runs=2_000)

@@ -27,7 +27,7 @@ def attacked(table, record, method, oracle, **options):
     )
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.deep
 @pytest.mark.parametrize(("oracle", "sound"), [(Oracle, True), (kit.RowClippingOracle, False)])
 def test_ten_identical_rows_cost_one_person(table, oracle, sound):
     """One full pass. The bound on ε holds with 95 % confidence, and scatters: from 0.02 to 1.28 for seeds 0 to 11.

@@ -45,7 +45,7 @@ def test_an_honest_run_stands(run):
     assert "by a canary" in shown.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_too_little_noise_is_caught_by_the_canary(run, monkeypatch):
     """The same command, on an oracle with a tenth of the noise; about a table of one's own it says what is secret."""
     attack = functools.partial(auditing.audit.empirical_epsilon, oracle=NearlySilent)

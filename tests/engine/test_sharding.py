@@ -239,7 +239,7 @@ def test_the_law_of_an_answer(kind, same):
     assert (min(p) > 1e-4) == same, p
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(("kind", "same"), [(Oracle, True), (OneSampleKey, False)])
 def test_the_moments_of_a_sample(kind, same):
     """Σ z·[sampled]: its mean and variance are known; 5 standard errors."""

@@ -14,7 +14,7 @@ from gossamer.experiments import Settings, minimax_rates
 from gossamer.experiments.sweep import iterates
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("problem", [minimax_rates.APART, minimax_rates.COUPLED], ids=["apart", "coupled"])
 def test_the_gradient_of_phi_is_that_of_the_inner_maximum(problem):
     data = minimax_rates.table(50, np.random.default_rng(3))

@@ -33,7 +33,7 @@ def test_the_printed_settings():
     assert methods["RGDA"].schedule(400)["difference"].count == 360
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_start_and_a_short_run():
     """At the start Φ is about ½ E b² = ½; two steps without noise, of length 0.2 each, lower it."""
     value, norm, smallest = sensing.outcome(None, sensing.BUDGET, 100, 0)

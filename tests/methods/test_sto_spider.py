@@ -26,7 +26,7 @@ def method(request):
     return CASES[request.param]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_replay(method):
     report = gs.audit.replay(PROBLEM, TABLE, 3.0 - TABLE, method, BUDGET, init=START, backend="vmap")
     assert report, report.differing

@@ -145,7 +145,7 @@ def test_losses_are_cut_and_so_is_their_gradient():
     assert float(cut.objective(PARAMS, data)) == pytest.approx(4.0 + 0.5 * 0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_sgd_solves_the_lifted_problem():
     """Full batches and no noise: the pair goes to the minimum over both, and η to the best dual."""
     X, y = logistic_table(n=60)

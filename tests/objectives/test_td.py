@@ -115,7 +115,7 @@ def test_it_fits_the_value_of_a_chain():
     np.testing.assert_allclose(theta, [2.0], atol=1e-2)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_networks_as_value_functions():
     network = eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=jax.random.key(0))
     omega = jax.tree.map(lambda leaf: 0.1 * leaf if eqx.is_inexact_array(leaf) else leaf, network)

@@ -167,6 +167,7 @@ def test_tails_do_not_end_where_uniforms_of_32_bits_end_them():
     assert short < 7 < stats.norm.isf(2.0**-60)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("deviation", [0.5, 3.0])
 def test_cells_have_their_probabilities(deviation):
     n = 4_000_000
@@ -208,6 +209,7 @@ def test_deviation_zero_gives_zeros():
     assert not draw(1, (40_000,), 0.0).any()
 
 
+@pytest.mark.deep
 def test_transformations_change_no_draw():
     keys = jax.random.split(jax.random.key(4), 8)
     one = functools.partial(integer_noise.integers, shape=(33,), deviation=jnp.float64(2.0**44))
