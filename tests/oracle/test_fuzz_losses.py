@@ -1,4 +1,4 @@
-"""A hundred losses from many corners of JAX against hostile records; ghost clipping is compiled as users compile it."""
+"""A hundred losses from many corners of JAX against hostile records; ghost gradients are compiled as users do."""
 
 import json
 import os

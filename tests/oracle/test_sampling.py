@@ -14,7 +14,7 @@ from gossamer.oracle import sampling
 from gossamer.oracle.shards import Shards
 from gossamer.privacy.sampling import Poisson
 
-DRAWS = 20_000
+DRAWS = 8_000
 drawn = jax.jit(sampling.poisson, static_argnums=(1, 2, 3))
 scattered = jax.jit(sampling.scattered)
 

@@ -35,7 +35,7 @@ def small_chunks(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "mesh"),
     deep_but(
-        [("GD", None), ("SGD", None), ("PrivateDiff", None), ("RGDA in one pass", None), ("SGD", MESH), ("GD", MESH)],
+        [("GD", None), ("SGD", None), ("RGDA in one pass", None), ("SGD", MESH)],
         ("SGD", None),
         ("SGD", MESH),
     ),
