@@ -105,11 +105,11 @@ def test_replay(case, backend):
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_sensitivity(case, hostile, backend):
+def test_sensitivity(audited, hostile, backend):
     """No record moves a clipped sum by more than the bound that the noise was calibrated for."""
     record = HOSTILE[hostile]
-    problem = case.problem(bent_loss)
-    report = gs.audit.sensitivity(problem, TABLE, 0, record, case.method, BUDGET, init=START, backend=backend)
+    problem = audited.problem(bent_loss)
+    report = gs.audit.sensitivity(problem, TABLE, 0, record, audited.method, BUDGET, init=START, backend=backend)
     assert report, report.worst
 
 

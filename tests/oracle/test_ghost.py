@@ -11,7 +11,6 @@ from testkit.rings import deep_but
 
 from gossamer.oracle.clipping import ghost
 
-pytestmark = pytest.mark.hostile
 KEY = jax.random.key(7)
 SIZE = 5
 

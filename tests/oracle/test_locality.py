@@ -16,7 +16,6 @@ from gossamer.oracle.door import Door, Secrets
 from gossamer.privacy.sampling import Blocks, Stream
 from gossamer.privacy.schedule import Query, Schedule
 
-pytestmark = pytest.mark.hostile
 N = 40
 NUMBER = jax.ShapeDtypeStruct((), jnp.float32)
 TABLE = jnp.linspace(0.0, 1.0, N)
