@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from testkit.run_folders import QUICK, finished_run, gossamer, write_inputs
 
-from gossamer.runs.explaining import explain
+from gossamer.cli.explain import _lines
+from gossamer.runs.explaining import Effect, explain
 from gossamer.runs.folder import load
 from gossamer.tables import read_table
 
@@ -39,11 +40,17 @@ def test_the_command(run, tmp_path):
     first = shown.splitlines()[3].split()[0]
     content = json.loads(gossamer("explain", run, "--json").stdout)
     assert content["scores"] == ["=yes"]
-    spans = {name: np.ptp([score for (score,) in values.values()]) for name, values in content["columns"].items()}
+    spans = {each["column"]: np.ptp(each["effects"]) for each in content["columns"]}
     assert first == max(spans, key=spans.get) == next(iter(spans))
     assert (tmp_path / "effects.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"--plot .*effects\.pdf must be a file \.png"):
         gossamer("explain", run, "--plot", tmp_path / "effects.pdf")
+
+
+def test_names_that_would_move_the_cursor_are_printed_harmlessly():
+    shown = "\n".join(_lines("Title", [Effect("age\x1b[2J", ("missing", "missing"), np.zeros((2, 1)))], ["y\x07"]))
+    assert "\x1b" not in shown and "\x07" not in shown
+    assert shown.count("missing") == 2
 
 
 @pytest.mark.slow

@@ -34,7 +34,9 @@ def explain(
         _draw(plot, title, effects, scores)
     content = {
         "scores": scores,
-        "columns": {each.column: dict(zip(each.values, each.scores.tolist(), strict=True)) for each in effects},
+        "columns": [
+            {"column": each.column, "values": list(each.values), "effects": each.scores.tolist()} for each in effects
+        ],
     }
     shared.say(as_json, content, "\n".join(_lines(title, effects, scores)))
 
@@ -46,20 +48,25 @@ def _lines(title: str, effects: "list[Effect]", scores: list[str]) -> list[str]:
         for each in effects
         for place, (value, moved) in enumerate(zip(each.values, each.scores, strict=True))
     ]
-    table = [("column", "value", *scores), *rows]
+    # Names come from a file that somebody else may have written: no control characters reach the terminal.
+    table = [[_printable(cell) for cell in cells] for cells in (("column", "value", *scores), *rows)]
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) if place < 2 else cell.rjust(width) for place, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(cells, widths, strict=True)) for cells in table)
     ]
     return [
-        f"{title}, the one that matters most first:",
+        f"{_printable(title)}, the one that matters most first:",
         "",
         *(line.rstrip() for line in lines),
         "",
         "A number is against the middle of its range, an amount against 0, and any other value against the mean over "
         "the column's values. Small effects may be nothing but the noise that protects the records.",
     ]
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def _draw(path: Path, title: str, effects: "list[Effect]", scores: list[str]) -> None:

@@ -1,6 +1,7 @@
 """What every estimator shares: budget and seed, public bounds, refusals, and a certificate that names what leaked."""
 
 import dataclasses
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -66,13 +67,14 @@ class Task(NamedTuple):
             completed[:] = [self if self.complete is None else self.complete(answers)]
             return Posed(*completed[0][:4])
 
-        def scored(answers: Answers) -> tuple[np.ndarray, ...] | People:
+        def scored(
+            score: Callable[[PyTree, np.ndarray], np.ndarray], answers: Answers
+        ) -> tuple[np.ndarray, ...] | People:
             (task,) = completed
             rows = task.data.rows if isinstance(task.data, People) else task.data
-            scores = self.score(answers[TRAINING], rows[0])  # type: ignore[misc]  # there is one
-            return deciding.with_scores(task.data, scores.astype(np.float32))
+            return deciding.with_scores(task.data, score(answers[TRAINING], rows[0]).astype(np.float32))
 
-        after = () if self.score is None else (deciding.threshold_stage(scored),)
+        after = () if self.score is None else (deciding.threshold_stage(functools.partial(scored, self.score)),)
         rest = 1 - math.fsum(stage.share for stage in (*self.bought, *after))
         return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose), *after)
 

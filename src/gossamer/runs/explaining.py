@@ -68,8 +68,8 @@ def _weights(run: Run) -> np.ndarray:
         return np.atleast_2d(model.coef_).T
     if len(model.layers_) > 1:
         raise ValueError(
-            "this model is a network with hidden layers, in which columns act together: no "
-            "column has an effect of its own. Train without --hidden for a model that can be read."
+            "this model is a network with hidden layers, in which columns act together: no column has an effect of its "
+            "own. Train without --hidden for a model that can be read."
         )
     return model.layers_[0]["weights"] / model.data_norm_
 
@@ -88,8 +88,8 @@ def _examples(name: str, kind: Kind) -> tuple[tuple[str, ...], np.ndarray]:
     """Return values of a kind, and how they are encoded."""
     given: Any
     if isinstance(kind, Number | Amount):
-        given = np.array([kind.low, kind.high] if isinstance(kind, Number) else [0.0, 1.0, kind.high])
-        values = tuple(f"{value:g}" for value in given)
+        given = np.array([kind.low, kind.high] if isinstance(kind, Number) else [0.0, min(1.0, kind.high), kind.high])
+        values = tuple(f"{value:.12g}" for value in given)
     elif isinstance(kind, Category):
         given = values = kind.values
     else:  # buckets of texts, which have no values to name
