@@ -132,6 +132,7 @@ def largest_error(thresholds, exact, bits):
     )
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize(("n", "rate"), [(200, 0.9), (255, 2.0**-70), (3_000, 2.0**-4)])
 def test_each_threshold_is_within_one_unit_of_its_exact_probability(n, rate):
     """The control, thresholds made in float64, is not."""
@@ -168,6 +169,7 @@ def test_a_shard_of_two_to_the_31_rows_is_refused():
         sampling._thresholds(2**31, 0.5)
 
 
+@pytest.mark.slow
 def test_numbers_are_compared_by_all_of_their_bits():
     """Numbers on a threshold, and one below and above it; and those whose leading words alone would be wrong."""
     table, thresholds = sampling._digit_table(3_000, 0.01), sampling._thresholds(3_000, 0.01)
@@ -287,8 +289,9 @@ def test_scattering_loses_nothing(size):
     np.testing.assert_array_equal(np.asarray(sample.mask), np.asarray(sample.rows) % 3 == 0)
 
 
-def test_slots_that_begin_alike_are_ordered_by_all_bits(monkeypatch):
-    """With 64 equal leading bits for all slots, the others make an order, and not that of the rows."""
+@pytest.mark.parametrize(("size", "words"), [(50, 1), (600, 2)])
+def test_slots_that_begin_alike_are_ordered_by_all_bits(size, words, monkeypatch):
+    """With equal leading bits for all slots, 32 or 64, the others make an order, and not that of the rows."""
     real = jax.random.bits
     calls = []
 
@@ -297,9 +300,10 @@ def test_slots_that_begin_alike_are_ordered_by_all_bits(monkeypatch):
         return jnp.zeros(shape, dtype) if len(calls) == 1 else real(key, shape, dtype)
 
     monkeypatch.setattr(jax.random, "bits", bits)
-    sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(50), jnp.ones(50, bool)))
-    assert sorted(np.asarray(sample.rows)) == list(range(50))
-    assert np.asarray(sample.rows).tolist() != list(range(50))
+    sample = sampling.scattered(new_key(1), sampling.Sample(jnp.arange(size), jnp.ones(size, bool)))
+    assert sorted(np.asarray(sample.rows)) == list(range(size))
+    assert np.asarray(sample.rows).tolist() != list(range(size))
+    assert calls == [(words, size), (4 - words, size)]
 
 
 @pytest.mark.slow

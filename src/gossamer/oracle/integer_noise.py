@@ -67,6 +67,8 @@ FIRST_ERROR = 2.0**-47
 """How far a settled normal of the first level, or its product with D over D, is from the exact one."""
 _ENDS = 1 << 16
 """The first word of x = 2^-16."""
+_MOST_COLUMNS = 1 << 12
+"""Of the matrix of pairs: each takes eight further words in every turn of the second level."""
 _LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
 _PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494")
 
@@ -121,12 +123,13 @@ def _draw(
 ) -> jax.Array:
     """Draw pairs, and make values of them: of the first level where that is sure of them, else of the second.
 
-    The pairs are a matrix. Each turn of the loop takes one pair of every column that has one left, so that the search
-    costs little both where few are left, as almost always, and where all are.
+    The pairs are a matrix. Each turn of the loop takes one pair of every column that has one left. A turn looks through
+    the matrix and calls the host, so there are enough columns that one turn nearly always does for all that are left:
+    about one pair in 10^4, and one column for a few dozen pairs.
     """
     size = math.prod(shape)
     pairs = max(1, (size + 1) // 2)
-    columns = min(pairs, 16 * (1 + math.isqrt(pairs) // 128))
+    columns = min(pairs, _MOST_COLUMNS, 16 * (1 + pairs // 1024))
     rows = -(-pairs // columns)
     # For children, which share nothing with what is drawn (`base.generator`, Domains).
     second_key = jax.random.clone(key)

@@ -63,8 +63,8 @@ BLOCK = 64
 TOLERANCE = 1e-3
 """By how much a sum may be seen to pass what its records may add up to before the run is stopped."""
 
-_LARGE, _ROOM = 1 << 15, 1 << 20
-"""From how many numbers on a total is large, and how many the blocks of one turn may have together."""
+_LARGE, _ROOM = 1 << 15, 1 << 22
+"""From how many numbers on a total is large, and how many the blocks of one turn may have together: 16 MB."""
 
 Product = Callable[..., jax.Array]
 """Adds up products of its operands over their leading axis, the records."""

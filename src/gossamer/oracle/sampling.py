@@ -199,23 +199,25 @@ def _thresholds(n: int, rate: float) -> list[list[int]]:
 def scattered(key: jax.Array, sample: Sample) -> Sample:
     """Put a sample in uniformly random slots, so that without one of its rows the others could be where they are.
 
-    Slots are sorted by random numbers. Of the first 64 bits as many as the slot's own number needs make room for it:
-    a sort of single numbers is faster than one that carries others along. Where two of these are equal, all slots are
-    sorted by 128 bits, so that in either case the order is that of all bits.
+    Slots are sorted by random numbers. Of the first 32 bits, or 64 where there are many slots, as many as the slot's
+    own number needs make room for it: a sort of single numbers is faster than one that carries others along. Where two
+    of these are equal, all slots are sorted by 128 bits, so that in either case the order is that of all bits.
     """
     (size,) = sample.mask.shape
     room = max(1, (size - 1).bit_length())
+    # With 32 bits, two of the size²/2 pairs are alike with probability 2^-6 at most.
+    words = 1 if 3 * room + 5 <= 32 else 2
     slots = jnp.arange(size, dtype=jnp.uint32)
     rest_key = jax.random.clone(key)  # for a child, as above
-    first = jax.random.bits(key, (2, size), jnp.uint32)
+    first = jax.random.bits(key, (words, size), jnp.uint32)
     with jax.enable_x64(True):
-        high, low = first.astype(jnp.uint64)
-        ordered = jax.lax.sort(((high << 32 | low) >> room) << room | slots.astype(jnp.uint64))
+        numbers = first[0] if words == 1 else first[0].astype(jnp.uint64) << 32 | first[1].astype(jnp.uint64)
+        ordered = jax.lax.sort((numbers >> room) << room | slots.astype(numbers.dtype))
         alike = jnp.any(ordered[1:] >> room == ordered[:-1] >> room)
         order = (ordered & ((1 << room) - 1)).astype(jnp.uint32)
 
     def by_all_bits() -> jax.Array:
-        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 2, size), jnp.uint32)
+        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - words, size), jnp.uint32)
         return jax.lax.sort((*first, *rest, slots), num_keys=_WORDS)[-1]
 
     order = jax.lax.cond(alike, by_all_bits, lambda: order)
