@@ -67,6 +67,21 @@ DECLARED: dict[str, dict[str, tuple[float, float]]] = {
         "pdays": (-1, 1000),
         "previous": (0, 100),
     },
+    "german_credit": {
+        "duration": (0, 120),
+        "amount": (0, 100_000),
+        "installment_rate": (1, 4),
+        "residence_since": (1, 4),
+        "age": (18, 100),
+        "existing_credits": (1, 10),
+        "people_liable": (0, 10),
+    },
+    "spambase": {
+        **{f"x{i}": (0, 100) for i in range(1, 55)},
+        "x55": (0, 1_000),
+        "x56": (0, 10_000),
+        "x57": (0, 100_000),
+    },
 }
 LEFT_OUT = {"bank_marketing": ("duration",)}
 """Known only after the call that is to be predicted."""

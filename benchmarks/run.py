@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ALL = ("steps", "sampling", "calibration", "commands", "ghost", "svrg", "minimax", "stored", "processes", "people")
+ALL = (
+    *("steps", "sampling", "calibration", "commands", "ghost", "svrg", "minimax", "stored", "processes", "people"),
+    "tables",
+)
 NAMES = [name for name in ALL if (HERE / f"{name}.py").exists()]
 
 

@@ -16,6 +16,7 @@ def flat_loss(params, record):
     return 0.0 * jnp.sum(params) * record
 
 
+@pytest.mark.slow
 def test_noise_to_signal_is_the_norm_of_an_answer_without_signal():
     n, d, clip = 50, 2_000, 0.7
     method, budget = gs.methods.GD(steps=1, learning_rate=1.0, clip=clip), gs.Budget(1.0, 1e-4)
@@ -85,6 +86,7 @@ def test_a_cell_with_samples_is_a_bound_and_not_far_off():
     assert query.noise_multiplier < cell.noise_multiplier < 1.3 * query.noise_multiplier
 
 
+@pytest.mark.slow
 def test_an_outline_is_the_plan_unless_that_takes_long():
     method, budget = gs.methods.SGD(steps=20, batch_size=100), gs.Budget(1.0, 1e-6)
     planned, is_bound = forecast.outline(method, 1000, budget)

@@ -64,6 +64,7 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_help_imports_no_experiment_and_no_figures():
     code = (
         "import sys; from gossamer.cli import app\n"
@@ -107,6 +108,7 @@ def test_a_ragged_table_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_file_each_time(tmp_path):
     pytest.importorskip("matplotlib", reason="figures need gossamer[plots]")
 

@@ -32,6 +32,7 @@ def test_the_error_is_the_inner_maximum_of_the_game():
     assert float(td.bellman_error(theta, rows)) == pytest.approx(float(gain(best)), rel=2e-3)
 
 
+@pytest.mark.slow
 def test_a_value_that_satisfies_bellmans_equation_has_no_error():
     states, rewards, after, done = random_rows()
     theta, _ = td.start(4, jax.random.key(1))

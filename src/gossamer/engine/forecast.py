@@ -29,6 +29,8 @@ _PROBE_SECONDS = 8.5e-5
 """What `_probe` took there."""
 
 
+DIFFERENCES_FROM = (9e4, 3e6)
+"""Between these signals it depends on the condition number whether differences beat SGD (docs/variance_reduction)."""
 _SLOW_RATE = 1e-3
 """Calibrating samples at smaller rates takes from several seconds to half a minute."""
 
@@ -79,6 +81,17 @@ def noise_to_signal(query: Query, n: int, parameters: int, dual: int = 1) -> flo
     length = math.sqrt(dual if query.dual else parameters)
     noise = length * query.calibrated_noise() / query.sampling.size(n)
     return noise * answer_noise(query.sampling.stream)
+
+
+def differences_pay(n: int, d: int, epsilon: float) -> tuple[float, bool | None]:
+    """Return the signal hnε/√d of a linear model, and whether methods by differences pay: None where it depends.
+
+    SPIDER and SVRG, against SGD with momentum, by the measured boundary (docs/variance-reduction.md): h is the largest
+    curvature of the mean over that of a record, here taken as 4/d, of rows of norm 1 with d columns that are unequal.
+    """
+    signal = 4 * n * epsilon / d**1.5
+    below, above = DIFFERENCES_FROM
+    return signal, False if signal < below else True if signal >= above else None
 
 
 def seconds(schedule: Schedule, n: int, columns: int) -> float:

@@ -22,6 +22,8 @@ NAMES = {
     "zeroth": "gossamer.experiments.zeroth",
     "sensing": "gossamer.experiments.sensing",
     "people": "gossamer.experiments.people",
+    "variance-reduction": "gossamer.experiments.variance_reduction",
+    "tables": "gossamer.experiments.tables",
 }
 """The module of each experiment; modules are imported when they are run."""
 

@@ -1,234 +1,296 @@
-"""Estimators at their defaults on public tables: the harness for what docs/tables.md says was tried.
+"""Models of public tables, all at their defaults: ours, other packages' private ones, and models without privacy.
 
-Ranges are round numbers that a person who knows the column would give; lists of categories are those of the files'
-documentation. Tables named in `DEVELOPMENT` are those on which the rules of `gossamer.methods.whitened` were settled.
+Every run is a line of runs.jsonl, written when it has finished, so that the experiment goes on where it was cut off;
+the tables of the page are made of that file alone. Other packages want environments of their own: name an interpreter
+that has one by GOSSAMER_EBM_PYTHON (interpret-core), GOSSAMER_DIFFPRIVLIB_PYTHON or GOSSAMER_TORCH_PYTHON (torch,
+opacus); what is not named is left out. `--data TABLE` runs one table.
 """
 
-import csv
-import gzip
+import json
+import math
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from scipy import special
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
-from gossamer.datasets.files import locate
-from gossamer.learn import PrivateAdditiveClassifier, PrivateAdditiveRegressor
-from gossamer.privacy.budget import Neighbors
-from gossamer.tables.kinds import Amount
+from gossamer.engine.counting import BINS
+from gossamer.experiments import rivals, sources
+from gossamer.experiments.settings import Settings
+from gossamer.experiments.sources import Task
+from gossamer.experiments.table_pages import ADDITIVE, EPSILONS, LINEAR, OURS, PLAIN, TREES, write_pages
+from gossamer.learn import (
+    PrivateAdditiveClassifier,
+    PrivateAdditiveRegressor,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
+from gossamer.learn._shapes import MOST_TERMS, Expansion, Warps
+from gossamer.tables.kinds import Amount, Category, Number
+
+PYTHONS = {
+    "DP-EBM": "GOSSAMER_EBM_PYTHON",
+    "diffprivlib": "GOSSAMER_DIFFPRIVLIB_PYTHON",
+    "Opacus": "GOSSAMER_TORCH_PYTHON",
+}
+DELTAS = {"adult": 1e-6}
+"""Where δ is not n^−1.1, n rows to train on."""
+FEWEST, MOST = 3, 10
+"""Seeds that every cell gets, and seeds that it gets as time allows."""
+_PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Source:
-    """A table in a file: what is public about its columns. Columns without bounds are categories.
+class Cell:
+    """One run; without privacy ε is None, and for other packages the relation is their own."""
 
-    Args:
-      file: its name, without `.csv.gz`.
-      bounds: of numbers and amounts; None: all columns are numbers from 0 to 1.
-      target: the label that counts as positive, None for many classes, or the range of a number.
-      drop: columns that are not used.
-    """
-
-    file: str
-    bounds: Mapping[str, Any] | None
-    target: str | tuple[float, float] | None
-    drop: tuple[str, ...] = ()
+    table: str
+    method: str
+    relation: str | None
+    epsilon: float | None
+    seed: int
 
 
-SOURCES = {
-    "german": Source(
-        "german_credit",
-        {
-            "duration": (0, 72),
-            "amount": (0, 20_000),
-            "installment_rate": (1, 4),
-            "residence_since": (1, 4),
-            "age": (18, 80),
-            "existing_credits": (1, 4),
-            "people_liable": (1, 2),
-        },
-        "2",
-    ),
-    "communities": Source("communities_crime", None, (0.0, 1.0)),
-    "bank": Source(
-        "bank_marketing",
-        {
-            "age": (18, 95),
-            "balance": (-5000, 50_000),
-            "day": (1, 31),
-            "campaign": (1, 50),
-            "pdays": (-1, 900),
-            "previous": (0, 30),
-        },
-        "yes",
-        ("duration",),
-    ),
-    "spambase": Source(
-        "spambase",
-        {
-            **{f"x{i}": Amount(100) for i in range(1, 55)},
-            "x55": Amount(1000),
-            "x56": Amount(10_000),
-            "x57": Amount(20_000),
-        },
-        "1",
-    ),
-    "pendigits": Source("pendigits", {f"x{i}": (0, 100) for i in range(1, 17)}, None),
-    "magic": Source(
-        "magic_telescope",
-        {
-            "fLength": (0, 350),
-            "fWidth": (0, 260),
-            "fSize": (1.5, 5.5),
-            "fConc": (0, 1),
-            "fConcl": (0, 0.7),
-            "fAsym": (-450, 550),
-            "fM3Long": (-330, 230),
-            "fM3Trans": (-200, 180),
-            "fAlpha": (0, 90),
-            "fDist": (0, 500),
-        },
-        "g",
-    ),
-    "randhie": Source(
-        "randhie",
-        {
-            "income": (0, 30_000),
-            "age": (0, 65),
-            "educdec": (0, 25),
-            "family_size": (1, 14),
-            "mhi": (0, 100),
-            "disea": (0, 60),
-            "physlm": (0, 1),
-            "ghindx": (0, 100),
-            "coins": (0, 100),
-            "year": (1, 5),
-        },
-        "yes",
-        ("person",),
-    ),
-    "california": Source(
-        "california_housing",
-        {
-            "MedInc": (0, 15),
-            "HouseAge": (0, 52),
-            "AveRooms": (0, 50),
-            "AveBedrms": (0, 15),
-            "Population": (0, 20_000),
-            "AveOccup": (0, 50),
-            "Latitude": (32, 42),
-            "Longitude": (-125, -114),
-        },
-        (0.0, 5.0),
-    ),
-    "credit": Source(
-        "credit_default",
-        {
-            "LIMIT_BAL": (0, 1e6),
-            "AGE": (18, 80),
-            **{f"PAY_{i}": (-2, 8) for i in (0, 2, 3, 4, 5, 6)},
-            **{f"BILL_AMT{i}": (-2e5, 1e6) for i in range(1, 7)},
-            **{f"PAY_AMT{i}": Amount(1e6) for i in range(1, 7)},
-        },
-        "1",
-    ),
-    "diamonds": Source(
-        "diamonds",
-        {"carat": (0, 5), "depth": (40, 80), "table": (40, 95), "x": (0, 11), "y": (0, 11), "z": (0, 7)},
-        (0.0, 20_000.0),
-    ),
-}
-DEVELOPMENT = tuple(SOURCES)
-"""All of these: settings were chosen with their scores in view."""
+def delta_of(task: Task) -> float:
+    """Return δ of a table."""
+    return DELTAS.get(task.name, len(task.split(0)[0]) ** -1.1)
 
 
-class Columns:
-    """Named columns, as much of a DataFrame as an estimator needs."""
-
-    def __init__(self, columns: dict[str, np.ndarray]):
-        self._columns, self.columns = columns, list(columns)
-        self.shape = (len(next(iter(columns.values()))), len(columns))
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._columns[name]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def take(self, rows: np.ndarray) -> "Columns":
-        """Return some of the rows."""
-        return Columns({name: values[rows] for name, values in self._columns.items()})
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A table, ready for an estimator."""
-
-    X: Columns
-    y: np.ndarray
-    options: dict[str, Any]
-    """What is public: bounds, categories, classes or the range of the target."""
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether the target is a number."""
-        return "target_bounds" in self.options
-
-
-@lru_cache(maxsize=4)
-def load(name: str, data_dir: Path | None = None) -> Task:
-    """Return a table of `SOURCES`, from `data_dir/tables`. A missing number is the lowest that there may be."""
-    source = SOURCES[name]
-    path = locate(data_dir, f"tables/{source.file}.csv.gz", url=None, sha256=None)
-    with gzip.open(path, "rt") as file:
-        header, *rows = csv.reader(file)
-    fields = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-    target = fields.pop(header[-1])
-    columns, bounds, categories = {}, {}, {}
-    for column, values in fields.items():
-        if column in source.drop:
-            continue
-        if source.bounds is not None and column not in source.bounds:
-            columns[column] = np.array(values, object)
-            categories[column] = sorted(set(values))
-            continue
-        bounds[column] = (0, 1) if source.bounds is None else source.bounds[column]
-        lowest = 0.0 if isinstance(bounds[column], Amount) else float(bounds[column][0])
-        columns[column] = np.array([float(value) if value else lowest for value in values])
-    options: dict[str, Any] = {"bounds": bounds, "categories": categories}
-    if isinstance(source.target, tuple):
-        return Task(Columns(columns), np.array(target, float), {**options, "target_bounds": source.target})
-    y = np.array(target) if source.target is None else (np.array(target) == source.target).astype(int)
-    return Task(Columns(columns), y, {**options, "classes": sorted(set(y.tolist()))})
-
-
-def halves(n: int, seed: int, share: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to train on and those to test with, by a random order of its own for each seed."""
-    order = np.random.default_rng(1000 + seed).permutation(n)
-    return order[: int(share * n)], order[int(share * n) :]
-
-
-def run(task: Task, epsilon: float, neighbors: Neighbors, seed: int, delta: float | None = None) -> dict[str, float]:
-    """Train an additive model at its defaults on 70 % of the rows and score it on the others."""
-    train, test = halves(len(task.X), seed)
-    model: Any = PrivateAdditiveRegressor if task.is_regression else PrivateAdditiveClassifier
-    began = time.perf_counter()
-    fitted = model(epsilon, delta, neighbors=neighbors, random_state=seed, **task.options).fit(
-        task.X.take(train), task.y[train]
-    )
-    return {"seconds": time.perf_counter() - began, **scores(task, fitted, test)}
-
-
-def scores(task: Task, fitted: Any, rows: np.ndarray) -> dict[str, float]:
-    """Return R², or AUC (of two classes) and accuracy, on some rows."""
-    X, y = task.X.take(rows), task.y[rows]
+def scored(task: Task, rows: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Return R², or AUC (the mean over classes against the rest) and accuracy, on some rows."""
+    y = task.y[rows]
     if task.is_regression:
-        return {"r2": float(r2_score(y, fitted.predict(X)))}
-    found = {"accuracy": float(accuracy_score(y, fitted.predict(X)))}
-    if len(task.options["classes"]) == 2:
-        found["auc"] = float(roc_auc_score(y, fitted.decision_function(X)))
-    return found
+        return {"r2": float(r2_score(y, scores))}
+    areas = (
+        [roc_auc_score(y == task.target[1], scores)]
+        if scores.ndim == 1
+        else [roc_auc_score(y == each, column) for each, column in zip(task.target, scores.T, strict=True)]
+    )
+    return {"auc": float(np.mean(areas)), "accuracy": float(accuracy_score(y, labels))}
+
+
+def ours(task: Task, cell: Cell) -> dict[str, float]:
+    """Train one of our estimators at its defaults, and score it."""
+    train, test = task.split(cell.seed)
+    common: dict[str, Any] = {"neighbors": cell.relation, "random_state": cell.seed}
+    assert cell.epsilon is not None
+    arguments = cell.epsilon, delta_of(task)
+    X: Any = task.X
+    if cell.method == ADDITIVE:
+        kind: Any = PrivateAdditiveRegressor if task.is_regression else PrivateAdditiveClassifier
+        model = kind(*arguments, **common, **task.options)
+        taken: Any = X.take
+    else:
+        X = task.rows()
+        taken = X.__getitem__
+        if task.is_regression:
+            low, high = task.target
+            model = PrivateLinearRegression(
+                *arguments, data_norm=task.row_norm, target_bound=(high - low) / 2, **common
+            )
+        else:
+            model = PrivateLogisticRegression(*arguments, data_norm=task.row_norm, classes=task.target, **common)
+    # A linear model bounds the target's absolute value: the middle of its range is public.
+    middle = sum(task.target) / 2 if task.is_regression and cell.method == LINEAR else 0.0
+    began, cpu = time.perf_counter(), time.process_time()
+    model.fit(taken(train), task.y[train] - middle if task.is_regression else task.y[train])
+    spent = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
+    if task.is_regression:
+        predicted = model.predict(taken(test)) + middle
+        return {**spent, **scored(task, test, predicted, predicted)}
+    scores = model.decision_function(taken(test))
+    scores = special.softmax(scores, axis=1) if scores.ndim == 2 else scores
+    return {**spent, **scored(task, test, scores, model.predict(taken(test)))}
+
+
+def without_privacy(task: Task, cell: Cell) -> dict[str, float]:
+    """Train without privacy: the additive model's functions with the best of five penalties, or boosted trees.
+
+    The penalty is chosen on a fifth of the rows to train on.
+    """
+    train, test = task.split(cell.seed)
+    began, cpu = time.perf_counter(), time.process_time()
+    if cell.method == TREES:
+        rows = coded(task)
+        codes = [place for place, kind in enumerate(task.kinds.values()) if isinstance(kind, Category)]
+        rows[:, codes] = np.where(rows[:, codes] < 0, np.nan, rows[:, codes])
+        trees: Any = HistGradientBoostingRegressor if task.is_regression else HistGradientBoostingClassifier
+        model = trees(categorical_features=codes, random_state=cell.seed).fit(rows[train], task.y[train])
+    else:
+        rows = _expanded(task, train)
+        held = len(train) // 5
+        develop, check = train[held:], train[:held]
+
+        def fitted(penalty: float, on: np.ndarray) -> Any:
+            build = Ridge(penalty) if task.is_regression else LogisticRegression(C=1 / penalty, max_iter=2000)
+            return build.fit(rows[on], task.y[on])
+
+        def worth(penalty: float) -> float:
+            return _main(_scores_of(task, fitted(penalty, develop), rows, check))
+
+        model = fitted(max(_PENALTIES, key=worth), train)
+    spent = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
+    return {**spent, **_scores_of(task, model, rows, test)}
+
+
+def _expanded(task: Task, train: np.ndarray) -> np.ndarray:
+    """Return all functions of the additive model, its numbers straightened by exact histograms."""
+    expansion = Expansion(tuple(task.kinds.values()), MOST_TERMS)
+    encoded = expansion.encode([task.X[name] for name in task.X.columns])
+    smooth = expansion.smooth
+    if smooth:
+        counts = [np.histogram(encoded[train][:, place], BINS, (0.0, 1.0))[0] for place in smooth]
+        encoded = Warps.of(np.stack(counts) / len(train), 0.0)(encoded, smooth)
+    return np.asarray(_rows(expansion, jnp.asarray(encoded)), np.float64) * math.sqrt(len(task.kinds))
+
+
+@partial(jax.jit, static_argnames="expansion")
+def _rows(expansion: Expansion, encoded: jax.Array) -> jax.Array:
+    return jax.vmap(expansion)(encoded)
+
+
+def _scores_of(task: Task, model: Any, rows: np.ndarray, test: np.ndarray) -> dict[str, float]:
+    labels = model.predict(rows[test])
+    if task.is_regression:
+        return scored(task, test, labels, labels)
+    found = model.predict_proba(rows[test])
+    return scored(task, test, found[:, 1] if found.shape[1] == 2 else found, labels)
+
+
+def _main(scores: dict[str, float]) -> float:
+    return scores.get("r2", scores.get("auc", 0.0))
+
+
+def coded(task: Task) -> np.ndarray:
+    """Return the table as numbers: categories by their place in their lists, −1 for none of them."""
+    out = np.empty(task.X.shape)
+    for place, (name, kind) in enumerate(task.kinds.items()):
+        if isinstance(kind, Category):
+            codes = {value: code for code, value in enumerate(kind.values)}
+            out[:, place] = [codes.get(value, -1) for value in task.X[name]]
+        else:
+            out[:, place] = task.X[name]
+    return out
+
+
+def of_a_rival(task: Task, cells: list[Cell]) -> Iterator[tuple[Cell, dict[str, float]]]:
+    """Train another package's model, in its own interpreter; cells differ in ε alone."""
+    first = cells[0]
+    train, test = task.split(first.seed)
+    kinds = list(task.kinds.values())
+    ranges = [
+        (kind.low, kind.high) if isinstance(kind, Number) else (0.0, kind.high) if isinstance(kind, Amount) else None
+        for kind in kinds
+    ]
+    public = {
+        "epsilons": [cell.epsilon for cell in cells],
+        "delta": delta_of(task),
+        "seed": first.seed,
+        "target": task.target if task.is_regression else None,
+        "row_norm": task.row_norm,
+        "ranges": ranges,
+        "lists": [isinstance(kind, Category) for kind in kinds],
+    }
+    rows, table = task.rows(), coded(task)
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder, "job.npz"), Path(folder, "answer.npz")
+        job = {"train_rows": rows[train], "test_rows": rows[test], "train": table[train], "test": table[test]}
+        np.savez(asked, **job, y=task.y[train], public=np.array(json.dumps(public)))
+        command = [os.environ[PYTHONS[first.method]], str(rivals.__file__), first.method, str(asked), str(answered)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise RuntimeError(f"{first.method} failed on {task.name}: {ran.stderr.strip()[-2000:]}")
+        with np.load(answered) as answer:
+            for place, cell in enumerate(cells):
+                found = scored(task, test, answer[f"scores{place}"], answer[f"labels{place}"])
+                yield cell, {"seconds": float(answer[f"seconds{place}"]), **found}
+
+
+def groups(names: tuple[str, ...], settings: Settings) -> Iterator[list[Cell]]:
+    """Yield cells that are run together, table by table: a few seeds of everything first, then the other seeds."""
+    epsilons = (1.0,) if settings.quick else EPSILONS
+    packages = [name for name, variable in PYTHONS.items() if os.environ.get(variable)]
+    for start, stop in ((0, 1),) if settings.quick else ((0, FEWEST), (FEWEST, MOST)):
+        for name in names:
+            seeds = range(settings.seed + start, settings.seed + stop)
+            for method in OURS:
+                for relation in ("add_remove", "replace_one"):
+                    yield from ([Cell(name, method, relation, epsilon, seed) for seed in seeds] for epsilon in epsilons)
+            for method in packages:
+                yield from ([Cell(name, method, None, epsilon, seed) for epsilon in epsilons] for seed in seeds)
+            for method in PLAIN:
+                yield [Cell(name, method, None, None, seed) for seed in seeds]
+
+
+def wanted(task: Task, cell: Cell) -> bool:
+    """Whether a run is made: without privacy, a split of its own leaves nothing to chance; census is large."""
+    if cell.method == "DP-EBM" and not (task.is_regression or len(task.target) == 2):
+        return False
+    if task.name == "census" and (cell.seed >= FEWEST or cell.method in ("diffprivlib", "Opacus")):
+        return False
+    return cell.epsilon is not None or task.trained is None or cell.seed == 0
+
+
+class Runs:
+    """Finished runs, a line of JSON each."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.lines = read_runs(path) if path.exists() else []
+        self.known = {_key(line) for line in self.lines}
+
+    def put(self, cell: Cell, task: Task, outcome: dict[str, float]) -> None:
+        """Write a run at once."""
+        line: dict[str, Any] = {**cell.__dict__, "rows": len(task.split(cell.seed)[0])}
+        line["delta"] = None if cell.epsilon is None else delta_of(task)
+        line |= {name: float(f"{value:.6g}") for name, value in outcome.items()}
+        self.lines.append(line)
+        self.known.add(_key(line))
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read_runs(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of runs."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _key(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(line[name] for name in Cell.__dataclass_fields__)
+
+
+def main(settings: Settings) -> None:
+    """Make the runs that are missing, and the tables of all."""
+    names = sources.NAMES if settings.data is None else (settings.data,)
+    names = names[:1] if settings.quick else names
+    runs = Runs(settings.out / "runs.jsonl")
+    for cells in groups(names, settings):
+        missing = [cell for cell in cells if _key(cell.__dict__) not in runs.known]
+        if missing:
+            make(missing, runs, settings.data_dir)
+    write_pages(settings, runs.lines)
+
+
+def make(cells: list[Cell], runs: Runs, data_dir: Path | None) -> None:
+    """Make runs of one table and one method."""
+    task = sources.load(cells[0].table, data_dir)
+    cells = [cell for cell in cells if wanted(task, cell)]
+    if cells and cells[0].method in PYTHONS:
+        for cell, outcome in of_a_rival(task, cells):
+            runs.put(cell, task, outcome)
+        return
+    for cell in cells:
+        runs.put(cell, task, (ours if cell.method in OURS else without_privacy)(task, cell))
+    jax.clear_caches()  # hundreds of compiled programs would use up the mappings that a process may have
