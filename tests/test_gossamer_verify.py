@@ -107,6 +107,7 @@ def outcome(certificate, folder, **changes):
     return check(path)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("make", [sampled, lambda neighbors: pages.certificate(neighbors=neighbors)])
 def test_a_true_certificate_holds_and_both_checkers_find_the_same(make, neighbors, tmp_path):

@@ -134,6 +134,7 @@ def test_shuffled_epoch_accounted_as_poisson(oracle):
     assert bool(audit) == (oracle is Oracle)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("method", [GD, PeekingGD])
 def test_a_method_that_peeks_fails_replay(method):
     report = gs.audit.replay(LINEAR, TABLE, TABLE + 1.0, method(steps=3), BUDGET, init=START)
@@ -153,6 +154,7 @@ def test_the_printed_accelerated_mirror_descent_fails_replay(method):
         assert "['params']" in report.differing
 
 
+@pytest.mark.slow
 def test_a_method_that_asks_too_much_is_stopped():
     with pytest.raises(gs.OverspentError, match="asked 'gradient' 4 times but scheduled 3"):
         gs.solve(LINEAR, TABLE, GreedyGD(steps=3), BUDGET, init=START, seed=0)

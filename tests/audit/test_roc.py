@@ -112,6 +112,7 @@ def test_estimates_follow_the_normal_law():
     assert 1.8 < widths[0] / widths[1] < 4.5
 
 
+@pytest.mark.slow
 def test_the_interval_holds_as_often_as_it_says():
     """In 95 of 100 games: 300 of them tell it to 1.3 points. DeLong's interval for independent scores does not."""
     truth = norm.cdf(0.7 / math.sqrt(3))

@@ -34,6 +34,7 @@ def test_the_difference_of_two_values_is_that_of_two_rows(run, tmp_path):
     assert effects["ward"].scores.sum() == pytest.approx(0, abs=1e-6), "against the mean"
 
 
+@pytest.mark.slow
 def test_the_command(run, tmp_path):
     shown = gossamer("explain", run, "--plot", tmp_path / "effects.png").stdout
     assert shown.startswith("How far each column moves the log-odds of '=yes', the one that matters most first:\n")

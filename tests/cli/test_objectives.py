@@ -22,6 +22,7 @@ from gossamer.tables.reading import read_table
 BUDGET = gs.Budget(1.0, 1e-5)
 
 
+@pytest.mark.slow
 def test_the_table_needs_no_jax():
     code = "import sys, gossamer.cli, gossamer.learn._objectives; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

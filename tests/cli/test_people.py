@@ -76,3 +76,30 @@ def test_another_unit_is_refused_before_anything_is_spent(visits, tmp_path):
 def test_flags_about_persons_that_make_no_sense_are_refused(visits, tmp_path, flags, words):
     with pytest.raises(ValueError, match=words):
         gossamer("fit", visits, *FLAGS, *flags, "--delta", "1e-3", "--out", tmp_path / "run")
+
+
+@pytest.mark.deep
+def test_what_is_not_declared_of_persons_is_bought_by_persons(tmp_path):
+    """3000 patients with one to three visits: all speaks of patients, and nothing says how many visits there are.
+
+    A schema that is bought alone is about patients too.
+    """
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(3000), 1 + np.arange(3000) % 3)
+    age = rng.normal(50, 10, len(ids))
+    lines = [f"p{i},{value:.1f},{'yes' if value > 50 else 'no'}" for i, value in zip(ids, age, strict=True)]
+    path, bought = tmp_path / "visits.csv", tmp_path / "bought.json"
+    path.write_text("\n".join(["patient,age,ill", *lines]) + "\n")
+    whom = ("--target", "ill", "--person", "patient", "--epsilon", "4", "--delta", "1e-5")
+    shown = gossamer("fit", path, *whom, "--rows-per-person", "3", "--out", tmp_path / "run")
+    certificate = load_certificate(tmp_path / "run")
+    assert (certificate.n, certificate.unit.column, certificate.leaks) == (3000, "patient", ())
+    assert certificate.verify()
+    assert {each.name for each in certificate.purchases} == {"classes of the target", "bounds of columns"}
+    kept = load(tmp_path / "run").schema
+    assert (kept.columns["age"].kind.low, kept.columns["age"].kind.high) == pytest.approx((28, 72), abs=8)
+    gossamer("schema", path, *whom, "--private", "--certificate", bought, "--out", tmp_path / "schema.toml")
+    alone = load_certificate(bought)
+    assert (alone.n, alone.unit.column, alone.leaks) == (3000, "patient", ())
+    texts = [shown.stdout, shown.stderr, certificate.to_json(), alone.to_json(), (tmp_path / "schema.toml").read_text()]
+    assert not any(str(len(ids)) in text or f"{len(ids):,}" in text for text in texts)

@@ -139,6 +139,7 @@ def test_a_loss_of_the_same_name_is_another_program(tmp_path, monkeypatch):
     entry(1.0).solve(seed=0, checkpoints=Checkpoints(tmp_path, resume=True))
 
 
+@pytest.mark.slow
 def test_part_of_a_file_is_never_taken_for_the_whole(begun):
     path = begun / "run.npz"
     content = path.read_bytes()

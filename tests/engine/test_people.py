@@ -118,6 +118,7 @@ def test_whitened_descent_counts_each_person_once():
     assert (once.certificate.n, once.certificate.unit.name, once.certificate.method) == (40, "person", "Whitened")
 
 
+@pytest.mark.slow
 def test_stages_of_one_run_have_one_unit():
     (rows, targets), ids = kit.ragged(12, most=2)
     people = gs.by_person((rows, targets), ids)
@@ -146,6 +147,7 @@ def test_games_and_worst_cases_are_about_persons():
     assert found.certificate.problem["loss"]["kind"] == "PersonLoss"
 
 
+@pytest.mark.slow
 def test_diagnostics_look_at_persons():
     people = gs.by_person(*kit.ragged(12), rows=4)
     looked = solve(people, GD(steps=2), diagnostics=True)

@@ -41,6 +41,7 @@ def test_without_noise_shares_are_exact_and_keep_away_from_zero():
     )
 
 
+@pytest.mark.slow
 def test_a_bought_share_is_that_of_the_second_of_two_groups():
     labels, budget = np.arange(500) % 4 == 0, gs.Budget(1.0, 1e-5)
     (_, second), certificate = group_shares(labels, 2, budget, seed=0)

@@ -210,6 +210,7 @@ def test_entropy_of_the_system_differs_from_run_to_run():
     assert not np.array_equal(runs[0], runs[1])
 
 
+@pytest.mark.slow
 def test_no_noise_and_all_records_is_gradient_descent():
     """Against optax on the mean loss, to 1e-6."""
     X, y = logistic_table()

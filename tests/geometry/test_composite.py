@@ -89,6 +89,7 @@ def test_a_pair_without_closed_form_is_refused(penalty, constraint):
         prox(penalty, constraint, TREES[0], 0.1)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize(("penalty", "constraint"), BAD, ids=str)
 def test_a_refused_pair_is_not_projection_after_prox(penalty, constraint):
     # Otherwise the refusal would be needless.

@@ -58,6 +58,7 @@ def scale_of(constraint):
             return constraint.radius
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("constraint", SETS, ids=str)
 def test_projection_is_that_of_bisection(constraint, name):

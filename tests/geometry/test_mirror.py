@@ -154,6 +154,7 @@ def test_pnorm_at_zero():
     assert float(mirror.divergence(x, x)) <= 1e-6 * float(mirror.potential(x))
 
 
+@pytest.mark.slow
 def test_a_tree_is_one_vector():
     tree = {"a": vector(2), "b": [vector(4).reshape(2, 2)]}
     flat = jnp.concatenate([tree["a"], tree["b"][0].ravel()])

@@ -50,6 +50,7 @@ def test_the_estimates_have_the_smoothed_gradient_as_their_mean(directions):
     assert deviation(difference, np.zeros(D)) > 20
 
 
+@pytest.mark.slow
 def test_a_linear_loss_has_no_difference_and_a_gradient_of_the_printed_length():
     def linear(x, record):
         return record[0] @ x
@@ -63,6 +64,7 @@ def test_a_linear_loss_has_no_difference_and_a_gradient_of_the_printed_length():
     assert abs(squares.mean() - 1) > 20 * squares.std() / np.sqrt(len(squares))
 
 
+@pytest.mark.slow
 def test_records_have_directions_of_their_own_unless_shared():
     def first_entry(x, record):
         return x[0] + 0.0 * record

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gossamer as gs
-from gossamer.experiments.tables import Columns
+from gossamer.experiments.sources import Columns
 from gossamer.learn import PrivateAdditiveClassifier, PrivateAdditiveRegressor
 from gossamer.learn._shapes import Expansion, Warps
 from gossamer.tables import Amount, Category, Number

@@ -84,6 +84,7 @@ def test_other_keywords_get_the_usual_error(case):
         make().fit(X, y, epochs=3)
 
 
+@pytest.mark.slow
 def test_nothing_is_warned_about_when_all_bounds_are_given(case):
     """Leak warnings are errors in these tests, so that the fit itself is the test."""
     make, y = case

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from testkit.frames import Frame
 
 from gossamer.engine.bounds import BOUNDS
 from gossamer.learn import (
@@ -24,27 +25,6 @@ RNG = np.random.default_rng(0)
 AGE = RNG.normal(50, 15, N)
 TOWN = RNG.choice(["Oslo", "Bergen"], N)
 LABELS = np.where((AGE + 20 * (TOWN == "Oslo") + RNG.normal(0, 5, N)) > 60, "ill", "healthy")
-
-
-class Series:
-    def __init__(self, values):
-        self.values = values
-
-    def to_list(self):
-        return list(self.values)
-
-
-class Frame(dict):
-    """What a DataFrame is to us, without pandas and polars."""
-
-    columns = property(list)
-    dtypes = property(lambda self: [object] * len(self.columns))
-
-    def __getitem__(self, name):
-        return Series(super().__getitem__(name))
-
-    def __len__(self):
-        return len(next(iter(self.values())))
 
 
 def frame(rows=slice(None), **changes):

@@ -107,6 +107,7 @@ def test_targets_beyond_the_bound_are_moved_to_it():
     assert (model().fit(X, moved).coef_ != model().fit(X, y).coef_).all()
 
 
+@pytest.mark.slow
 def test_the_largest_target_leaks_when_it_is_read():
     X, y = table(50)
     with pytest.warns(gs.PrivacyLeakWarning, match="target_bound was not given, so the largest absolute target"):

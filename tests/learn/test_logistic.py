@@ -28,6 +28,7 @@ def model(**options):
     return PrivateLogisticRegression(**{"data_norm": np.sqrt(30), "classes": [0, 1], "random_state": 0, **options})
 
 
+@pytest.mark.slow
 def test_it_learns_with_privacy(table):
     """Mean of 5 seeds at ε = 1 on 569 rows: far above the 0.627 of the larger class."""
     scores = [model(epsilon=1.0, random_state=seed).fit(table.X, table.y).score(table.X, table.y) for seed in range(5)]

@@ -121,6 +121,7 @@ def test_the_defaults_train_on_ten_thousand_rows():
     assert float(problem.objective(result.params, data)) < 0.26
 
 
+@pytest.mark.slow
 def test_settings_of_theorem_7():
     """s = 10³, λ = 2, χ² (M = 1), g = 1, L = 0.5, W = 4: clip 4, L₀ = 4·0.5 + 1/2 = 2.5, L₂ = 1/2, and so on."""
     problem, budget = gs.DRO(gs.objectives.logistic, penalty=2.0), gs.Budget(1.0, np.exp(-1.0))

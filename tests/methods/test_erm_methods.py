@@ -123,6 +123,7 @@ def warm_up(t):
     return 0.5 * jnp.minimum(1.0, t / 10)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize(
     "make",
     [

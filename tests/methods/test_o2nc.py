@@ -45,7 +45,7 @@ def method(request):
     return CASES[request.param]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_replay(method):
     report = gs.audit.replay(BENT, TABLE, 3.0 - TABLE, method, BUDGET, init=START)
     assert report, report.differing

@@ -187,6 +187,7 @@ def test_audit_of_a_logistic_objective():
     assert attack(deviations._replace(tilt=0.4 * deviations.tilt, spread=0.4 * deviations.spread)) > budget.epsilon
 
 
+@pytest.mark.slow(each=True)
 @BOTH
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
 def test_the_certificate_verifies_and_survives_json(method, neighbors):
@@ -300,6 +301,7 @@ def test_a_budget_must_be_one(method):
         method(ridge(), TABLE, 1.0, row_norm=1.0)
 
 
+@pytest.mark.slow
 def test_an_intercept_that_is_not_trained_may_be_excluded():
     problem = ridge(0.1, exclude=("intercept",))
     assert set(output_perturbation(problem, TABLE, BUDGET, row_norm=1.0, intercept=False).params) == {"weights"}
@@ -311,6 +313,7 @@ def test_objective_perturbation_needs_curvature():
         objective_perturbation(ridge(loss=kinked), TABLE, BUDGET, row_norm=1.0)
 
 
+@pytest.mark.slow
 def test_a_weak_regulariser_is_refused_with_the_least_that_would_do():
     """β/(n(e^ε − 1)) = 0.5/(50·(e² − 1)) = 0.001565."""
     with pytest.raises(ValueError, match=r"strength = 0.001 is too small.*above 0.001565"):
@@ -327,6 +330,7 @@ def test_a_solver_that_fails_releases_nothing():
         output_perturbation(ridge(1e-3, loss=kinked), TABLE, BUDGET, row_norm=1.0, seed=0)
 
 
+@pytest.mark.slow
 def test_a_loss_that_may_look_at_other_records_is_refused():
     """As at the first door; and what is vouched for stands on the certificate."""
     rows = np.ones((20, 3), np.float32) / 2

@@ -56,8 +56,8 @@ def test_replay(name):
 
 
 @pytest.mark.hostile
-@pytest.mark.slow
-@pytest.mark.parametrize("name", deep_but(["twice", "public"], "twice"))
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["twice", "public"])
 def test_sensitivity(name):
     method, problem = CASES[name]
     reports = {

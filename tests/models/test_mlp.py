@@ -36,6 +36,7 @@ def test_sizes_that_are_none_are_refused(hidden):
     assert sizes == [4, 2, 1]
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("count", [1, 3])
 def test_cross_entropy_is_minus_the_log_probability_of_the_label(count):
     network = layers(count)

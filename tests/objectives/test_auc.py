@@ -42,6 +42,7 @@ def test_the_loss_is_equation_64(label):
     np.testing.assert_allclose(problem.loss(x, jnp.float32(alpha / s), (z, jnp.int32(label))), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_saddle_is_the_square_loss_over_all_pairs():
     """min over a, b and max over α of the mean is p(1−p) times the mean of (m − h⁺ + h⁻)² over pairs of records."""
     X, y = table()

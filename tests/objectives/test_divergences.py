@@ -72,6 +72,7 @@ def test_the_printed_conjugates_are_wrong(divergence, printed):
     np.testing.assert_allclose(divergence.conjugate(where), right, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_weights_are_derivatives_and_attain_the_supremum(divergence):
     """The derivative by automatic differentiation, by formula, and as the maximiser (Fenchel's equality)."""
     points = jnp.asarray(_points(1))
@@ -121,6 +122,7 @@ def _primal(divergence, losses, penalty):
     return found.x, -found.fun
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("penalty", [0.3, 2.0])
 def test_the_worst_case_is_that_of_a_convex_solver_and_equals_the_dual(divergence, penalty):
     losses = np.random.default_rng(2).exponential(size=8)

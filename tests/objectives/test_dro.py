@@ -107,6 +107,7 @@ def test_the_ball_is_that_of_a_convex_solver():
     assert divergence(worst.weights) == pytest.approx(0.3, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_equal_losses_have_no_worst_case():
     """λ meets λ0, and the weights are uniform."""
     worst = gs.DRO(LOSS, gs.KL(), radius=0.3, smallest_penalty=0.1).worst_case(np.full(5, 2.0))
@@ -114,6 +115,7 @@ def test_equal_losses_have_no_worst_case():
     assert worst.value == pytest.approx(2.0 + 0.1 * 0.3)
 
 
+@pytest.mark.slow
 def test_the_dual_of_one_record():
     """At every η the mean of the dual loss is above the worst case; its derivatives are weights, with scale."""
     problem = PROBLEMS["chi-square"]
@@ -133,6 +135,7 @@ def test_the_dual_of_one_record():
     assert min(means) >= problem.objective(PARAMS, (X, y)) - 1e-6
 
 
+@pytest.mark.slow
 def test_losses_are_cut_and_so_is_their_gradient():
     """Beyond the bound a record has the bound's value and no gradient; without a bound it has both."""
     far = (jnp.array([-30.0, 0.0, 0.0, 0.0]), jnp.float32(1.0))

@@ -35,6 +35,7 @@ def transitions(n, seed=0, inputs=3):
     return states, rng.normal(size=n).astype(np.float32), after, (np.arange(n) % 3 == 0).astype(np.float32)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("row", [0, 1])
 def test_the_loss_is_equation_68(row):
     """With Ψ as an explicit vector; row 0 ends its episode and row 1 does not."""
@@ -71,6 +72,7 @@ def test_no_square_matrix_is_formed():
     assert max(var.aval.size for eqn in outer.jaxpr.eqns for var in eqn.outvars) > 2e7
 
 
+@pytest.mark.slow
 def test_an_episode_is_the_sum_of_its_transitions_whatever_the_padding_holds():
     theta, omega = parameters(0), parameters(1)
     data = transitions(5)

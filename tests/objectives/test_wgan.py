@@ -38,6 +38,7 @@ def test_the_value_is_equation_65_turned_round():
     assert value != expected
 
 
+@pytest.mark.slow
 def test_the_public_gradient_is_unbiased_and_fresh():
     """Over 2000 steps the gradient in w is θ + 2·0.5·w to within 5 SE, one being 0.1/√(16·2000)."""
     w, theta = jnp.array([0.5, 2.0]), jnp.array([0.3, 0.1])

@@ -170,6 +170,7 @@ def test_microbatches_do_not_change_the_sum(backend, microbatch):
     assert_close(parts, whole, 23)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("backend", ["ghost", "vmap"])
 def test_blocks_have_their_own_norms(backend):
     def loss(params, record):
@@ -216,6 +217,7 @@ def test_a_vanishing_threshold_lets_nothing_through(backend, clip):
     assert np.linalg.norm(total["weights"]) <= 3 * clip
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 def test_a_tiny_row_with_a_huge_error_is_clipped(backend):
     batch = (np.full((1, 100), 1e-19, np.float32), np.full(1, 1.8e19, np.float32))

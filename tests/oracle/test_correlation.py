@@ -149,6 +149,7 @@ def test_the_door_draws_the_noise_that_the_proof_is_about(strategy):
     assert np.max(np.abs(measured - independent) / error) > 20
 
 
+@pytest.mark.slow
 def test_all_draws_of_a_stream_count_as_noise(monkeypatch):
     """A stream that is left after its first answer has drawn for all of its places."""
     query = Query("first", 2, Blocks(1, Stream("tree", 5, first=0, share=1)))
@@ -187,6 +188,7 @@ def test_a_block_of_b_rows_has_b_rows():
     assert short > 0
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize(("strategy", "most"), [("tree", 2.0), ("factorization", 33.0)])
 def test_an_answer_draws_no_more_than_it_mixes(strategy, most):
     """64 answers: two draws each on average of the tree, and those up to its place of the factorization."""

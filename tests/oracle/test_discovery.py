@@ -120,3 +120,35 @@ def test_other_keys_and_other_columns_are_refused():
     for columns, threshold in ((0, 5.0), (1, 0.0), (1, math.inf)):
         with pytest.raises(ValueError, match="must be a"):
             Discovery(columns, threshold)
+
+
+def test_the_order_of_what_is_found_says_nothing_and_that_of_first_appearance_would():
+    """The twin lists values as they come: one record, the first, decides about it, with or without noise."""
+    here = np.array(["yes", *["no", "yes"] * 200], object)
+    there = here.copy()
+    there[0] = "no"
+
+    def by_first_appearance(table):
+        (found,) = discovered([table], Discovery(1, 5.0), 10.0, new_key(0))
+        return tuple(value for value in dict.fromkeys(table.tolist()) if value in found)
+
+    assert discovered([here], Discovery(1, 5.0), 10.0, new_key(0)) == discovered(
+        [there], Discovery(1, 5.0), 10.0, new_key(0)
+    )
+    assert by_first_appearance(here) == ("yes", "no") != by_first_appearance(there)
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (["same"] * 400, ("same",)),
+        (["-3", "100"] * 200, ("-3", "100")),
+        (["1e300"] * 400, ("1e300",)),
+        ([""] * 400, ()),
+        ([f"patient {i}" for i in range(400)], ()),
+    ],
+    ids=["one value", "two atoms", "1e300", "all missing", "unique values"],
+)
+def test_columns_that_are_made_to_break_it(column, found):
+    """Counts of 200 and 400 against a threshold of 50 and a deviation of 10; unique values pass it with chance 2e-4."""
+    assert discovered([np.array(column, object)], Discovery(1, 5.0), 10.0, new_key(2)) == (found,)

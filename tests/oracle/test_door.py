@@ -81,6 +81,7 @@ def test_weights_that_cost_more_than_scheduled_are_refused():
         ask("joint", h, clip=(1.0, 1.0), weights=(2.0,))
 
 
+@pytest.mark.slow
 def test_what_was_not_scheduled_is_not_answered():
     ask = make_ask(door(Query("mean", 2)))
     answers = [ask("mean", identity, clip=1.0) for _ in range(3)]
@@ -158,6 +159,7 @@ def test_absent_rows_do_not_count():
     np.testing.assert_allclose(answer, (DATA.sum(0) - DATA[2]) / 6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_asking_in_branches_and_loops_is_counted():
     d = door(Query("a", 5), Query("b", 1))
 

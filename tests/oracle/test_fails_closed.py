@@ -116,6 +116,7 @@ def hide_the_scale(monkeypatch):
     monkeypatch.setattr(chain.Chain, "pull_back", lambda self, program, g: 100.0 * honest(self, program, g))
 
 
+@pytest.mark.slow
 def test_a_scale_that_norms_do_not_see_is_caught(monkeypatch):
     hide_the_scale(monkeypatch)
     assert np.all(np.isnan(contributions_of(scaled_loss, normal(4, 6), normal(5, 6, seed=1), 1.0, "ghost")))

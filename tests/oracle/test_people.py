@@ -39,6 +39,7 @@ def loop_of(people, loss, params, other=None, clip=1.0):
     return total
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("weights", ["mean", "rows"])
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 def test_clipped_sums_of_ragged_persons_are_those_of_a_loop(backend, weights):
@@ -53,6 +54,7 @@ def test_clipped_sums_of_ragged_persons_are_those_of_a_loop(backend, weights):
         np.testing.assert_allclose(np.concatenate([np.ravel(x) for x in jax.tree.leaves(found)]), expected, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_several_scores_have_blocks_too():
     (rows, _), ids = kit.ragged(6, most=4)
     people = gs.by_person((rows, np.arange(len(ids), dtype=np.int32) % 3), ids, rows=3)
@@ -62,6 +64,7 @@ def test_several_scores_have_blocks_too():
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6), *sums)
 
 
+@pytest.mark.slow
 def test_a_copy_that_fills_up_adds_nothing_even_where_zeros_would_be_fatal():
     reciprocal = LinearLoss(lambda score, target: score / target)
     (rows, targets), ids = kit.ragged(6, most=4)
@@ -73,6 +76,7 @@ def test_a_copy_that_fills_up_adds_nothing_even_where_zeros_would_be_fatal():
         np.testing.assert_allclose(np.concatenate([np.ravel(x) for x in jax.tree.leaves(found)]), expected, rtol=1e-5)
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.hostile
 @pytest.mark.parametrize("backend", ["linear", "ghost", "vmap"])
 def test_all_rows_of_a_person_move_an_exact_sum_by_two_thresholds_at_most(backend):
@@ -99,6 +103,7 @@ def test_all_rows_of_a_person_move_an_exact_sum_by_two_thresholds_at_most(backen
     assert worst > 1.9  # the two opposite persons do what is allowed
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("weights", ["mean", "rows"])
 def test_second_moments_of_ragged_persons_are_those_of_a_loop(weights):
     people = gs.by_person(*kit.ragged(6, most=4), rows=3, weights=weights)
@@ -182,6 +187,7 @@ def weighted(people):
     return jax.tree.map(lambda leaf: leaf * weights.reshape(*weights.shape, *(1,) * (leaf.ndim - 2)), persons.rows)
 
 
+@pytest.mark.slow
 def test_a_person_spelled_twice_is_one_record_and_would_be_two():
     (rows, targets), ids = kit.ragged(8)
     names = [f"{i}.0" if j % 2 else f" {i}" for j, i in enumerate(ids)]
@@ -214,6 +220,7 @@ def test_persons_are_gathered_by_their_own_rows_in_their_own_order():
     assert len(jax.tree.leaves(people.rows)[0]) == np.minimum(np.bincount(ids), 3).sum()  # flat
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("shards", [1, 4])
 def test_in_tiles_or_at_once_persons_are_the_same(shards, monkeypatch):
     people = gs.by_person(*kit.ragged(300), rows=4)

@@ -260,7 +260,7 @@ def test_two_processes_race_for_the_last_of_it_and_exactly_one_wins(table, files
     assert all(BudgetFile(path).remaining().epsilon == Decimal("0.5") for path in paths)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_four_race_for_two_places(table, files):
     assert racing.wins(4, files(25, 2.0), table) == [2] * 25
 
@@ -278,6 +278,7 @@ while True:
 """
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("acknowledged", [1, 7, 20])
 def test_what_was_promised_survives_a_kill(table, acknowledged):
     file = grant(table)

@@ -141,6 +141,7 @@ def test_it_says_when_diagnostics_were_looked_at():
     assert not certificate().diagnostics and not any("diagnostics" in s for s in certificate().assumptions)
 
 
+@pytest.mark.slow
 def test_infinite_epsilon_claims_nothing():
     c = certificate(budget=gs.Budget(math.inf, 1e-3))
     assert any("NO PRIVACY" in s for s in c.assumptions)

@@ -23,6 +23,7 @@ def old(**changes):
     return gs.Certificate.from_json(json.dumps({**FULL, **changes}))
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_old_certificate_says_what_it_said(name):
     text, expected = (OLD / "certificates" / f"{name}.json").read_text(encoding="utf-8"), EXPECTED[name]

@@ -86,6 +86,7 @@ def test_half_the_noise_breaks_the_bound():
     assert on_a_line(first, second, ridge, sigma / 2, epsilon) > 2 * allowed
 
 
+@pytest.mark.slow(each=True)
 @pytest.mark.parametrize("angle", [0.25, 0.35])
 def test_the_exact_divergence_in_the_plane_stays_below_the_sum_over_corners(angle):
     """A replaced record whose row points elsewhere: two directions, four corners ±x ± x', and a control at half noise.

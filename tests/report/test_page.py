@@ -53,6 +53,7 @@ def test_every_figure_says_what_to_conclude():
     assert report(dataclasses.replace(certificate(), configuration={"noise": None})).text.count("not set by hand") == 1
 
 
+@pytest.mark.slow
 def test_what_an_attacker_can_do_with_a_search_is_not_read_off_one_trial():
     """The curve of one trial is below that of the search, and so no limit to it."""
     budget = gs.Budget(1.0, 1e-5)

@@ -167,6 +167,7 @@ kind = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(table=written_tables(), kinds=st.lists(st.tuples(kind, st.booleans()), min_size=1, max_size=4))
 def test_any_schema_keeps_any_table_within_the_bound(table, kinds):
@@ -209,6 +210,7 @@ near = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(entries=st.one_of(st.dictionaries(st.sampled_from(words), plain), near))
 def test_any_dictionary_as_a_schema(entries):
@@ -220,6 +222,7 @@ def test_any_dictionary_as_a_schema(entries):
     assert schema_from_dict(schema_to_dict(schema)) == schema
 
 
+@pytest.mark.slow
 @settings
 @hypothesis.given(st.one_of(st.text(max_size=80), st.text(st.sampled_from('ab=[]{}".,1\n# '), max_size=60)))
 def test_any_text_as_toml(toml):

@@ -151,6 +151,23 @@ def test_a_public_hash_says_the_same_for_every_spelling():
         Hashed(1)
 
 
+@pytest.mark.parametrize(
+    "others", [["same"] * 50, ["a", "b"] * 25, ["1e300"] * 50, [""] * 50, [f"patient {i}" for i in range(50)]]
+)
+def test_a_record_that_is_replaced_changes_its_own_hashed_row_alone_by_the_norm_that_is_declared(others):
+    """Whatever the column holds. The twin numbers values in the order in which they come: all rows behind it change."""
+    declared = Declaration(Hashed(64), missing=True)
+    here, there = (np.array(encoded(declared, first, *others)) for first in ("Oslo", "Bergen"))
+    np.testing.assert_array_equal(here[1:], there[1:])
+    assert np.linalg.norm(here, axis=1).max() == declared.kind.squared_norm == 1
+    assert np.linalg.norm(here[0] - there[0]) == pytest.approx(math.sqrt(2))
+
+    def by_first_appearance(*values):
+        return [list(dict.fromkeys(values)).index(value) for value in values]
+
+    assert by_first_appearance("b", "a", "b", "a")[1:] != by_first_appearance("a", "a", "b", "a")[1:]
+
+
 def test_truth_values_are_categories_like_others():
     assert encoded(Declaration(Category(("true", "false"))), "true", "false", "yes") == [[1, 0], [0, 1], [0, 0]]
 

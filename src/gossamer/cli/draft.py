@@ -8,6 +8,7 @@ import typer
 from gossamer.cli import shared
 
 if TYPE_CHECKING:
+    from gossamer.tables.schema import Schema
     from gossamer.tables.table import Table
 
 
@@ -25,6 +26,9 @@ def schema(
     number: Annotated[
         bool, typer.Option("--number", help="With --private: the target is a number. It is not read from the data.")
     ] = False,
+    person: Annotated[
+        str | None, typer.Option(help="With --private: the column of ids, if persons are protected, by ten rows each.")
+    ] = None,
     certificate: Annotated[
         Path | None, typer.Option(help="With --private: a new file for the certificate of what was bought.")
     ] = None,
@@ -38,6 +42,7 @@ def schema(
     from gossamer.base import atomic
     from gossamer.privacy import wording
     from gossamer.tables.drafting import draft
+    from gossamer.tables.flags import schema_from_flags
     from gossamer.tables.schema_files import schema_to_dict, schema_to_toml
 
     if out is not None and out.exists():
@@ -46,8 +51,11 @@ def schema(
     if private:
         if group is not None:
             raise ValueError("--group does not go with --private: write group and groups, if public, into the schema.")
-        _buy(records, target, out, certificate, number=number, promise=(epsilon, delta), as_json=as_json)
+        opened = schema_from_flags(records, target, number=number, person=person)
+        _buy(records, opened, out, certificate, promise=(epsilon, delta), as_json=as_json)
         return
+    if person is not None:
+        raise ValueError('--person goes with --private. A draft is about rows: write person = "..." into its file.')
     drafted = draft(records, target, group)
     shared.note(drafted.remarks(records))
     leaks = drafted.leaks()
@@ -72,11 +80,10 @@ def schema(
 
 def _buy(
     records: "Table",
-    target: str,
+    opened: "Schema",
     out: Path | None,
     certificate: Path | None,
     *,
-    number: bool,
     promise: tuple[float, float | None],
     as_json: bool,
 ) -> None:
@@ -86,16 +93,17 @@ def _buy(
     from gossamer.base import atomic
     from gossamer.privacy.budget import Budget
     from gossamer.runs.private_draft import private_schema
-    from gossamer.tables.flags import schema_from_flags
+    from gossamer.tables.ids import persons_of
     from gossamer.tables.schema_files import schema_to_dict, schema_to_toml
 
     epsilon, delta = promise
     if certificate is not None:
         shared.require_writable("--certificate", certificate)
-    opened = schema_from_flags(records, target, number=number)
     shared.note(opened.remarks(records))
+    ids = opened.person_of(records)
+    n = records.n if ids is None else persons_of(ids).number
     with shared.warnings_as_lines():
-        budget = Budget(epsilon, records.n**-1.1 if delta is None else delta)
+        budget = Budget(epsilon, n**-1.1 if delta is None else delta)
         bought, promised = private_schema(records, opened, budget)
     if certificate is not None:
         atomic.write_text(certificate, promised.to_json())

@@ -14,7 +14,9 @@ One record's answer about one column, for a column whose value is u, where a and
 query: clipping never shortens it. Two records whose numbers are on opposite sides in every column are 2C apart: what a
 query of clip C charges for is attained, and nothing is lost; counting texts and missing values costs nothing beside it.
 After the first round only columns of numbers are asked about: which they are is a function of the first answer. The
-thresholds of a round are functions of earlier answers. So each round is one query of the door, of all records.
+thresholds of a round are functions of earlier answers. So each round is one query of the door, of all records. Where
+persons are protected, a person's answer is the mean over its own rows, which is no longer than the longest of them; a
+bound is then a quantile in which each person counts once.
 
 A column is one of numbers if the first answer shows at least as many numbers as texts. Its bounds are the lower end of
 the cell in which the search for the lower bound ended, and the upper end of the other one. Bounds, once bought, are
@@ -36,6 +38,7 @@ from gossamer.methods.base import Method, Report
 from gossamer.methods.fields import Count, Output
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask
+from gossamer.oracle.people import OwnMean, People, count
 from gossamer.privacy.schedule import Query, Schedule
 
 BOUNDS = "bounds of columns"
@@ -71,7 +74,7 @@ def off_scale(scaled: np.ndarray) -> np.ndarray:
 
 
 class Cells(NamedTuple):
-    """What the search sees of each record: functions of its own cells alone."""
+    """What the search sees of each record, or of each row of persons: functions of its own cells alone."""
 
     place: np.ndarray
     """Of numbers on the scale, shape (n, c)."""
@@ -120,7 +123,7 @@ class Bisection(Method[ERM]):
         first = t == 0
         clip = jnp.sqrt(state.asked.sum() / 2)
         middle = (state.low + state.high) / 2
-        answer = ask("counts", _Sides(middle, state.asked, first), clip=clip)
+        answer = ask("counts", OwnMean(_Sides(middle, state.asked, first)), clip=clip)
         others = answer[_TEXT:] / math.sqrt(0.5)
         numbers = state.numbers + state.asked * (1 - others.sum(axis=0) - state.numbers) / (t + 1)
         texts = jnp.where(first, others[0], state.texts)
@@ -157,21 +160,21 @@ class _Sides:
         return jnp.concatenate([sides, math.sqrt(0.5) * others]) * self.asked
 
 
-def bounds_stage(cells: Cells, noise: Callable[[], float]) -> Stage:
+def bounds_stage(cells: Cells | People, noise: Callable[[], float]) -> Stage:
     """Return the stage that buys what columns are, and their bounds.
 
     Args:
-      cells: what the search sees of the records.
+      cells: what the search sees of the records; of persons, of their rows.
       noise: returns the noise multiplier of the stage's query, once the run is planned.
     """
-    n, c = cells.place.shape
+    n, c = count(cells), (cells.rows if isinstance(cells, People) else cells).place.shape[1]
     method = Bisection()
 
     def pose(answers: Answers) -> Posed:
         ends = jnp.full((2, c), _END)
         start = (-ends, ends, jnp.zeros(c), jnp.zeros(c), jnp.ones(c))
         searched = Bisection(noise=noise() / n)
-        return Posed(ERM(_misplaced), tuple(cells), start, searched)
+        return Posed(ERM(_misplaced), cells, start, searched)
 
     return Stage(BOUNDS, method, SHARE_OF_BUDGET, pose)
 

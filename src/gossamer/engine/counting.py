@@ -1,7 +1,8 @@
 """Histograms of columns, bought by one query of counts in the schedule of the training that uses them.
 
 Privacy. Each record is in one bin of each of m columns: a vector of norm √m without negative entries, so that any two
-are at an acute angle and a replaced record moves the sum by √2 thresholds (`Query.cost`).
+are at an acute angle and a replaced record moves the sum by √2 thresholds (`Query.cost`). A person's vector is the
+mean over its own rows, of which the same is true.
 """
 
 import math
@@ -18,6 +19,7 @@ from gossamer.methods.base import Method, Report
 from gossamer.methods.fields import Count, Output
 from gossamer.objectives.erm import ERM
 from gossamer.oracle import Ask, Nonnegative
+from gossamer.oracle.people import OwnMean, People
 from gossamer.privacy.schedule import Query, Schedule
 
 BINS = 32
@@ -59,7 +61,7 @@ class Counting(Method[ERM]):
             place = jnp.minimum(jnp.floor(record * self.bins), self.bins - 1)
             return (place[:, None] == jnp.arange(self.bins)).astype(jnp.float32)
 
-        shares = ask("counts", Nonnegative(bins), clip=math.sqrt(self.columns))
+        shares = ask("counts", Nonnegative(OwnMean(bins)), clip=math.sqrt(self.columns))
         return Counted(shares), Report(state.shares, jnp.float32(0))
 
     def params(self, state: Counted) -> jax.Array:
@@ -67,9 +69,9 @@ class Counting(Method[ERM]):
         return state.shares
 
 
-def histogram_stage(name: str, share: float, records: np.ndarray) -> Stage:
+def histogram_stage(name: str, share: float, records: np.ndarray | People) -> Stage:
     """Return the stage that buys histograms of columns of shares with this share of the budget."""
-    method = Counting(columns=records.shape[1])
+    method = Counting(columns=(records.rows if isinstance(records, People) else records).shape[1])
 
     def pose(answers: Answers) -> Posed:
         return Posed(ERM(_nothing), records, jnp.zeros((method.columns, method.bins)), method)

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gossamer.engine.bounds import BOUNDS, Cells, bounds_stage, check_size, found_bounds, on_scale
+from gossamer.engine.discovery import discovery_stage
 from gossamer.engine.stages import Answers, Stage, plan_stages
 from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.oracle.people import People
 from gossamer.privacy.budget import Budget
 from gossamer.tables.encoding import Encoding
 from gossamer.tables.kinds import Hashed, Ignore, Kind, Number
@@ -33,6 +35,7 @@ def with_columns(
     *,
     more: tuple[Stage, ...] = (),
     target: np.ndarray | None = None,
+    people: People | None = None,
 ) -> Task:
     """Return a task that buys what is not declared of a table's columns, and then is what `pose` makes of that.
 
@@ -44,7 +47,9 @@ def with_columns(
         Without answers (None) it poses what stands in for it, and must not look at records.
       more: what else is bought.
       target: numbers whose bounds are bought too.
+      people: whose row each is (`People.grouping`), if persons are protected and not rows.
     """
+    n = table.n if people is None else people.n
     names = encoding.undeclared
     encoding.check(table)
     if not (names or more or target is not None):
@@ -53,10 +58,10 @@ def with_columns(
     noise = [0.0]
     stages = [*more]
     if names or target is not None:
-        stages.append(bounds_stage(cells_of(encoding, table, target), lambda: noise[0]))
+        stages.append(bounds_stage(cells_of(encoding, table, target, people), lambda: noise[0]))
 
     def complete(answers: Answers) -> Task:
-        found = found_bounds(answers[BOUNDS], noise[0], table.n) if BOUNDS in answers else []
+        found = found_bounds(answers[BOUNDS], noise[0], n) if BOUNDS in answers else []
         last = None if target is None else found.pop()
         completed = encoding.completed(dict(zip(names, map(kind_of, found), strict=True)))
         if not completed.features:
@@ -67,13 +72,13 @@ def with_columns(
         task = pose(completed, last if last is None or isinstance(last, tuple) else ENDS, answers)
         task = task if task.complete is None else task.complete(answers)
         # A default that depends on the number of columns would ask otherwise than was planned.
-        return task if _asks_like(task, standing_in, table.n) else task._replace(method=standing_in.method)
+        return task if _asks_like(task, standing_in, n) else task._replace(method=standing_in.method)
 
     task = standing_in._replace(bought=(*stages, *standing_in.bought), complete=complete)
-    planned = plan_stages(task.stages(), table.n, budget).schedule
+    planned = plan_stages(task.stages(), n, budget).schedule
     if names or target is not None:
         noise[0] = planned[BOUNDS].calibrated_noise()
-        check_size(table.n, len(names) + (target is not None), noise[0])
+        check_size(n, len(names) + (target is not None), noise[0])
     return task
 
 
@@ -83,13 +88,21 @@ def _asks_like(task: Task, other: Task, n: int) -> bool:
     return asked[0] == asked[1]
 
 
-def cells_of(encoding: Encoding, table: Table, target: np.ndarray | None) -> Cells:
-    """Return what the search for bounds sees."""
+def cells_of(
+    encoding: Encoding, table: Table, target: np.ndarray | None, people: People | None = None
+) -> Cells | People:
+    """Return what the search for bounds sees of records; if they are persons, of the rows that each has."""
     numbers, there = encoding.cells(table, encoding.undeclared)
     if target is not None:
         numbers, there = np.column_stack([numbers, target]), np.column_stack([there, np.ones(len(target), bool)])
     state = np.where(np.isnan(numbers), np.where(there, 1, 2), 0)
-    return Cells(on_scale(numbers), state.astype(np.int8))
+    cells = Cells(on_scale(numbers), state.astype(np.int8))
+    return cells if people is None else people.of_table(cells)
+
+
+def classes_stage(labels: np.ndarray, budget: Budget, people: People | None = None) -> Stage:
+    """Return the stage that discovers the classes; a person, like a row, has one: that of its first row."""
+    return discovery_stage(CLASSES, [labels if people is None else people.first_of(labels)], budget)
 
 
 def kind_of(found: tuple[float, float] | str) -> Kind:

@@ -58,6 +58,8 @@ class Task(NamedTuple):
     """From those answers to the task."""
     score: Callable[[PyTree, np.ndarray], np.ndarray] | None = None
     """From trained parameters and rows to scores, if a threshold is to be bought for them after the training."""
+    rule: str = deciding.PREVALENCE
+    """By which rule."""
 
     def stages(self) -> tuple[Stage, ...]:
         """Return what is bought before, the training with the rest of the budget, and what is bought after it."""
@@ -72,9 +74,13 @@ class Task(NamedTuple):
         ) -> tuple[np.ndarray, ...] | People:
             (task,) = completed
             rows = task.data.rows if isinstance(task.data, People) else task.data
-            return deciding.with_scores(task.data, score(answers[TRAINING], rows[0]).astype(np.float32))
+            scores = score(answers[TRAINING], rows[0]).astype(np.float32)
+            # Classes that were discovered may be more than two: then the answer, which was planned, is of no use.
+            return deciding.with_scores(task.data, scores if scores.ndim == 1 else np.zeros_like(scores[:, 0]))
 
-        after = () if self.score is None else (deciding.threshold_stage(functools.partial(scored, self.score)),)
+        after: tuple[Stage, ...] = ()
+        if self.score is not None:
+            after = (deciding.threshold_stage(self.rule, functools.partial(scored, self.score)),)
         rest = 1 - math.fsum(stage.share for stage in (*self.bought, *after))
         return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose), *after)
 
@@ -109,18 +115,10 @@ class PrivateEstimator(BaseEstimator):
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
         raise NotImplementedError
 
-    def _has_columns(self, X: Any, person: Any = None) -> bool:
-        """Return whether X is a DataFrame that is to be encoded; what an earlier fit encoded is forgotten.
-
-        What is not declared of it is bought, and that is about rows: so persons are refused.
-        """
+    def _has_columns(self, X: Any) -> bool:
+        """Return whether X is a DataFrame that is to be encoded; what an earlier fit encoded is forgotten."""
         self.encoder_ = None
         self._buys = self.columns is not None and self.data_norm is None and is_frame(X)
-        if self._buys and person is not None:
-            raise ValueError(
-                "person was given with a DataFrame whose columns are to be bought, and these purchases protect rows. "
-                "Encode the DataFrame by a gs.learn.TableEncoder with declared columns, and pass data_norm=..."
-            )
         return self._buys
 
     def _rows(self, X: Any) -> np.ndarray:
@@ -174,9 +172,14 @@ class PrivateEstimator(BaseEstimator):
         self.certificate_ = dataclasses.replace(result.certificate, leaks=leaks)
         self.history_ = result.history
         self._keep(result.params)
-        if task.score is not None:
-            self.threshold_ = deciding.threshold_of(answers[deciding.THRESHOLD])
+        self._decide(answers)
         return self
+
+    def _decide(self, answers: Answers) -> None:
+        """Keep the threshold, if one was bought and there are two classes to decide between."""
+        if deciding.THRESHOLD in answers:
+            many = len(getattr(self, "classes_", ())) > 2
+            self.threshold_ = 0.0 if many else deciding.threshold_of(answers[deciding.THRESHOLD])
 
     def _keep(self, params: PyTree) -> None:
         raise NotImplementedError

@@ -9,10 +9,8 @@ from scipy import special
 
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
+from gossamer.engine.deciding import AUTO, F1, PREVALENCE, RULES
 from gossamer.learn._common import PrivateEstimator, Task
-
-PREVALENCE = "prevalence"
-"""The rule by which as many rows are called positive as are: it is bought."""
 
 
 class PrivateScorer(PrivateEstimator):
@@ -46,28 +44,31 @@ class PrivateScorer(PrivateEstimator):
     def _decided(self, task: Task, classes: int, score: Callable[[PyTree, np.ndarray], np.ndarray]) -> Task:
         """Return a task that buys the threshold of its decisions, if it is to; else set it, for scores in log-odds."""
         rule = _rule(self.threshold)
-        if classes != 2 and rule != 0.5:
-            raise ValueError(
-                f"threshold = {shown(self.threshold)} is about two classes, and there are {classes}. Leave it out: the "
-                "most probable class is predicted."
-            )
-        if rule is None:
-            return task._replace(score=score)
+        if classes != 2:
+            if rule not in (0.5, AUTO):
+                raise ValueError(
+                    f"threshold = {shown(self.threshold)} is about two classes, and there are {classes}. Leave it out: "
+                    "the most probable class is predicted."
+                )
+            return task
+        if isinstance(rule, str):
+            return task._replace(score=score, rule=rule)
         self.threshold_ = math.log(rule / (1 - rule))
         return task
 
 
-def _rule(threshold: Any) -> float | None:
-    """Return the probability from which a row is called positive, or None if as many are to be as are positive."""
-    if isinstance(threshold, str) and threshold == PREVALENCE:
-        return None
+def _rule(threshold: Any) -> float | str:
+    """Return the probability from which a row is called positive, or the name of the rule by which it is bought."""
+    if isinstance(threshold, str) and threshold in RULES:
+        return threshold
     try:
         rule = float(threshold)
     except (TypeError, ValueError):
         rule = math.nan
     if not 0 < rule < 1:
         raise ValueError(
-            f"threshold = {shown(threshold)} must be a probability between 0 and 1, such as 0.5, or {PREVALENCE!r}, "
-            "for as many positive predictions as there are positives."
+            f"threshold = {shown(threshold)} must be a probability between 0 and 1, such as 0.5; or {PREVALENCE!r}, "
+            f"for as many positive predictions as there are positives; or {F1!r}, for the best F1; or {AUTO!r}, which "
+            f"is 0.5, or {PREVALENCE!r} where one class is rare."
         )
     return rule

@@ -1,29 +1,34 @@
 """An estimator's task from a DataFrame: what is not declared of it is bought, in the schedule of the training."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from gossamer.engine.discovery import discovery_stage
 from gossamer.engine.stages import Answers, Stage
-from gossamer.learn._buying import CLASSES, adopted, check_classes, with_columns
+from gossamer.learn._buying import CLASSES, adopted, check_classes, classes_stage, with_columns
 from gossamer.learn._common import PrivateEstimator, Task
 from gossamer.learn.encoder import TableEncoder, declarations
+from gossamer.oracle.people import People
 from gossamer.tables.encoding import Columns
 from gossamer.tables.frames import table_from_frame
+from gossamer.tables.kinds import Ignore
 
 _TWO = 2
 
 
-def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any) -> Task:
+def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any, person: Any = None) -> Task:
     """Return what `fit` would have solved, with what is to be bought first; nothing is spent."""
     table = table_from_frame(X)
-    encoding = declarations(estimator.columns, (), table.names)
+    encoding = declarations(_of_persons(estimator.columns, person, table.names), (), table.names)
     labels = column_or_1d(y, warn=True)
     check_consistent_length(labels, *groups, np.zeros(table.n))
-    budget = estimator.budget(table.n)
+    if person is not None:
+        check_consistent_length(labels, person)
+    people = None if person is None else People.grouping(person, estimator.rows_per_person)
+    budget = estimator.budget(table.n if people is None else people.n)
     finds_classes = hasattr(estimator, "classes") and estimator.classes is None
     buys_bound = hasattr(estimator, "target_bound") and estimator.target_bound is None
     names: dict[str, Any] = {}
@@ -35,7 +40,7 @@ def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any) -> Tas
                 "or pass classes=[...] from public knowledge."
             )
         names = {str(label): label for label in labels.tolist()}
-        more = (discovery_stage(CLASSES, [np.array([str(label) for label in labels.tolist()], object)], budget),)
+        more = (classes_stage(np.array([str(label) for label in labels.tolist()], object), budget, people),)
 
     def pose(columns: Columns, bounds: tuple[float, float] | None, answers: Answers | None) -> Task:
         inner = clone(estimator).set_params(columns=None, data_norm=columns.row_norm)
@@ -47,11 +52,19 @@ def pose_frame(estimator: PrivateEstimator, X: Any, y: Any, *groups: Any) -> Tas
         if bounds is not None:
             inner.set_params(target_bound=max(map(abs, bounds)))
         rows = _nothing(table.n, columns.width) if answers is None else columns.encode(table)
-        task = inner.pose(rows, own, *groups)
+        task = inner.pose(rows, own, *groups, person=person)
         return adopted(task, estimator, inner, encoder_=TableEncoder.of(columns))
 
     target = np.asarray(labels, np.float64) if buys_bound else None
-    return with_columns(encoding, table, budget, pose, more=more, target=target)
+    return with_columns(encoding, table, budget, pose, more=more, target=target, people=people)
+
+
+def _of_persons(columns: Any, person: Any, names: tuple[str, ...]) -> Any:
+    """Return what is declared; a column of the table that says whose row it is becomes no feature unasked."""
+    name = getattr(person, "name", None)
+    if name not in names or not (columns == "auto" or isinstance(columns, Mapping)):
+        return columns
+    return {name: Ignore("it says whose row it is"), **({} if columns == "auto" else columns)}
 
 
 def _classes_of(labels: np.ndarray, classes: list[Any] | None) -> np.ndarray:

@@ -57,8 +57,9 @@ HIDDEN = Setting(
 THRESHOLD = Setting(
     "threshold",
     "threshold",
-    "When the last class is predicted: from this probability on, or prevalence, for as many rows as are of it, bought "
-    "with 5 % of the budget. If not given, 0.5; for auc prevalence (or balanced).",
+    "When the last class is predicted: from this probability on; or, bought with 5 % of the budget, prevalence, for as "
+    "many rows as are of it, f1, for the best F1, or auto: 0.5, or prevalence where one class has less than a fifth of "
+    "the rows. If not given, auto; for auc prevalence (or balanced).",
     str,
 )
 DIVERGENCE = Setting("divergence", "divergence", "chi-square, kl, kl-cvar:0.1 or cressie-read:3.", str)

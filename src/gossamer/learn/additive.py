@@ -6,7 +6,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,9 +18,11 @@ from gossamer.engine.counting import BINS, histogram_stage
 from gossamer.engine.stages import Answers
 from gossamer.learn import _columns
 from gossamer.learn._common import PrivateEstimator, Task, encode_labels, nobody
+from gossamer.learn._decisions import PrivateScorer
 from gossamer.learn._shapes import Expansion, Shape, Warps, suited_terms
 from gossamer.methods.base import Method
 from gossamer.oracle.clipping.linear import LinearLoss
+from gossamer.oracle.people import count
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.gaussian import mu
 from gossamer.tables.kinds import Number
@@ -46,8 +47,8 @@ class PrivateAdditiveModel(PrivateEstimator):
         self._expansion = self._expand(n, (Number(0.0, 1.0),) * columns)
         return self._pose(nobody(n, columns), nobody(n), classes)
 
-    def _encode(self, X: Any, reset: bool) -> np.ndarray:
-        """Return shares and codes of a table; in `fit`, settle what each column is."""
+    def _encode(self, X: Any, reset: bool, n: int | None = None) -> np.ndarray:
+        """Return shares and codes of a table; in `fit`, settle what each column is, for n records."""
         columns = _columns.of(X)
         if columns is None:
             X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1)
@@ -56,8 +57,11 @@ class PrivateAdditiveModel(PrivateEstimator):
             _columns.check_names(self, X, reset)
         if reset:
             kinds, self._read = _columns.kinds(columns, self._names(), self.bounds, self.categories)
-            self._expansion = self._expand(len(columns[0]), kinds)
+            self._expansion = self._expand(len(columns[0]) if n is None else n, kinds)
         return self._expansion.encode(columns)
+
+    def _count(self, y: np.ndarray, person: Any) -> int:
+        return count(self._records(y, person))
 
     def _expand(self, n: int, kinds: tuple[Any, ...]) -> Expansion:
         budget = self.budget(n)
@@ -75,11 +79,12 @@ class PrivateAdditiveModel(PrivateEstimator):
         """Warn of what was read from the records; return it for the certificate. `fit` itself must call this."""
         return self._warn_of_leaks(**{name: what for name, what in _columns.READ.items() if name in self._read})
 
-    def _additive_task(self, loss: LinearLoss, x: np.ndarray, targets: np.ndarray, outputs: tuple[int, ...]) -> Task:
+    def _additive_task(
+        self, loss: LinearLoss, x: np.ndarray, targets: np.ndarray, outputs: tuple[int, ...], person: Any
+    ) -> Task:
         """Return the task of all functions' weights; where it pays, columns are straightened by bought histograms."""
         expansion = self._expansion
-        n, smooth = len(x), expansion.smooth
-        budget = self.budget(n)
+        smooth = expansion.smooth
         self._warps = Warps.none(len(smooth))
         problem = objectives.ERM(LinearLoss(loss.pointwise, loss.lipschitz, loss.curvature, expansion))
         init = {"weights": jnp.zeros((expansion.width, *outputs)), "intercept": jnp.zeros(outputs)}
@@ -87,16 +92,18 @@ class PrivateAdditiveModel(PrivateEstimator):
         def suited(budget: Budget, n: int) -> Method:
             return methods.Whitened.suited(loss, n, expansion.width, *outputs, budget=budget)
 
-        task = self._task(problem, (x, targets), init, suited)
-        deviation = _histogram_noise(n, len(smooth), budget)
+        task = self._task(problem, (x, targets), init, suited, person)
+        n = count(task.data)
+        deviation = _histogram_noise(n, len(smooth), self.budget(n))
         if not smooth or deviation * math.sqrt(BINS) > _ROUGHEST:
             return task
 
         def complete(answers: Answers) -> Task:
             self._warps = Warps.of(np.asarray(answers[HISTOGRAMS], np.float64), deviation)
-            return task._replace(data=(self._warps(x, smooth), targets))
+            return task._replace(data=self._records((self._warps(x, smooth), targets), person))
 
-        return task._replace(bought=(histogram_stage(HISTOGRAMS, _SHARE, x[:, smooth]),), complete=complete)
+        counted = self._records(x[:, smooth], person)
+        return task._replace(bought=(histogram_stage(HISTOGRAMS, _SHARE, counted),), complete=complete)
 
     def record_loss(self, task: Task) -> Callable[[PyTree, PyTree], Any]:
         """Return the loss that is minimised."""
@@ -151,7 +158,10 @@ class PrivateAdditiveModel(PrivateEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        x = self._encode(X, reset=False)
+        return self._sum(self._encode(X, reset=False))
+
+    def _sum(self, x: np.ndarray) -> np.ndarray:
+        """Return the scores of encoded rows."""
         return self.intercept_ + sum(shape(x[:, place]) for place, shape in enumerate(self.shapes_.values()))
 
 
@@ -161,7 +171,7 @@ def _histogram_noise(n: int, numbers: int, budget: Budget) -> float:
     return reach * math.sqrt(max(numbers, 1)) / (mu(budget.epsilon, budget.delta) * math.sqrt(_SHARE) * n)
 
 
-class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstimator):
+class PrivateAdditiveClassifier(PrivateAdditiveModel, PrivateScorer, ClassifierMixin, BaseEstimator):
     """A classifier whose log-odds are a sum of smooth functions, one of each column, trained within a privacy budget.
 
     Args:
@@ -175,8 +185,13 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
       classes: the public list of labels. None reads it from the data, which leaks, and warns.
       terms: how many functions a number gets; None: by the table's size and the budget, at most 8.
       monotone: a dict from columns to +1 or −1: their functions are made to rise, or to fall. It costs nothing.
+      threshold: of two classes, when the second is predicted: from this probability on, such as 0.5; or by a rule that
+        is bought after the training with 5 % of the budget: "prevalence", for about as many rows as are of it; "f1",
+        for the best F1; "auto", which is 0.5, or "prevalence" where one class has less than a fifth of the rows.
       method: how to train; None takes `gs.methods.Whitened` with as many steps as suit the table's size and the
         budget; a function is given that and returns what to take.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -187,6 +202,7 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
       shapes_: the function of each column; `shape(column)` gives it in numbers.
       intercept_: what is added to them.
       classes_: labels.
+      threshold_: the log-odds above which the second of two classes is predicted.
       certificate_: the privacy certificate of the fit.
       history_: public values, one per step.
 
@@ -209,7 +225,9 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         classes=None,
         terms=None,
         monotone=None,
+        threshold="auto",
         method=None,
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -223,7 +241,9 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         self.classes = classes
         self.terms = terms
         self.monotone = monotone
+        self.threshold = threshold
         self.method = method
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -231,41 +251,44 @@ class PrivateAdditiveClassifier(PrivateAdditiveModel, ClassifierMixin, BaseEstim
         self.ledger = ledger
 
     def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateAdditiveClassifier":
-        """Train on a table X with labels y, spending the budget once. Weights and persons are refused."""
+        """Train on a table X with labels y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: columns.
+          y: labels.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row.
+          unsupported: refused.
+        """
         self._refuse(unsupported)
         task = self.pose(X, y, person)
         return self.spend(task, self._leaks() + self._warn_of_leaks(classes="the set of labels"))
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        _refuse_persons(person)
         X, y = _columns.with_targets(self, X, y)
         self.classes_, targets = encode_labels(y, self.classes)
-        return self._pose(self._encode(X, reset=True), targets, len(self.classes_))
+        rows = self._encode(X, reset=True, n=self._count(y, person))
+        return self._pose(rows, targets, len(self.classes_), person)
 
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int, person: Any = None) -> Task:
         if classes == 2:
-            return self._additive_task(objectives.logistic, rows, targets.astype(np.float32), ())
-        return self._additive_task(objectives.softmax, rows, targets.astype(np.int32), (classes,))
+            task = self._additive_task(objectives.logistic, rows, targets.astype(np.float32), (), person)
+        else:
+            task = self._additive_task(objectives.softmax, rows, targets.astype(np.int32), (classes,), person)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores: shape (n,) for two classes, else (n, k)."""
+        own = self._records(rows, person).rows if person is not None else rows
+
+        def score(params: PyTree, _: np.ndarray) -> np.ndarray:
+            # As the model will predict: of columns that are not straightened, by functions that rise or fall as told.
+            self._keep(params)
+            return self._sum(own)[:, 0]
+
+        return self._decided(task, classes, score)
+
+    def _logits(self, X: Any) -> np.ndarray:
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, in the order of `classes_`."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            positive = special.expit(scores)
-            return np.stack([1 - positive, positive], axis=1)
-        return special.softmax(scores, axis=1)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[chosen]
 
 
 class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimator):
@@ -282,6 +305,8 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
       monotone: a dict from columns to +1 or −1: their functions are made to rise, or to fall. It costs nothing.
       method: how to train; None takes `gs.methods.Whitened` with as many steps as suit the table's size and the
         budget; a function is given that and returns what to take.
+      rows_per_person: for `fit(X, y, person=...)`: how many rows of a person count at most, the first ones; chosen
+        without looking at the table.
       neighbors: "replace_one" or "add_remove".
       random_state: None takes entropy from the operating system. A number makes the noise reproducible: for tests.
       progress: whether to show a progress bar.
@@ -314,6 +339,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         terms=None,
         monotone=None,
         method=None,
+        rows_per_person=10,
         neighbors="replace_one",
         random_state=None,
         progress=False,
@@ -328,6 +354,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         self.terms = terms
         self.monotone = monotone
         self.method = method
+        self.rows_per_person = rows_per_person
         self.neighbors = neighbors
         self.random_state = random_state
         self.progress = progress
@@ -335,22 +362,30 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         self.ledger = ledger
 
     def fit(self, X: Any, y: Any, person: Any = None, **unsupported: Any) -> "PrivateAdditiveRegressor":
-        """Train on a table X with targets y, spending the budget once. Weights and persons are refused."""
+        """Train on a table X with targets y, spending the budget once. Weights are refused, with the reason.
+
+        Args:
+          X: columns.
+          y: targets.
+          person: whose row it is, for each row; a person, with all its rows, is then what the guarantee protects. None:
+            a row.
+          unsupported: refused.
+        """
         self._refuse(unsupported)
         task = self.pose(X, y, person)
         return self.spend(task, self._leaks() + self._warn_of_leaks(target_bounds="the range of the target"))
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        _refuse_persons(person)
         X, y = _columns.with_targets(self, X, y, numeric=True)
         found = Number(float(y.min()), float(max(y.max(), y.min() + 1e-6)))
         kind = found if self.target_bounds is None else _columns.number("target_bounds", self.target_bounds)
         self.target_bounds_ = (kind.low, kind.high)
-        return self._pose(self._encode(X, reset=True), 2 * kind.share(y) - 1)
+        rows = self._encode(X, reset=True, n=self._count(y, person))
+        return self._pose(rows, 2 * kind.share(y) - 1, person=person)
 
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0, person: Any = None) -> Task:
-        return self._additive_task(objectives.squared, rows, targets.astype(np.float32), ())
+        return self._additive_task(objectives.squared, rows, targets.astype(np.float32), (), person)
 
     def _keep(self, params: Any) -> None:
         low, high = self.target_bounds_
@@ -362,11 +397,3 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row."""
         return self._scores(X)[:, 0]
-
-
-def _refuse_persons(person: Any) -> None:
-    if person is not None:
-        raise ValueError(
-            "person was given, and additive models protect rows only so far. PrivateLogisticRegression and "
-            "PrivateLinearRegression protect persons."
-        )

@@ -124,8 +124,8 @@ class PrivateAUCClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):
 
         A share of positives that was not given is ½ in it: `spend` buys the share first.
         """
-        if self._has_columns(X, person):
-            return pose_frame(self, X, y)
+        if self._has_columns(X):
+            return pose_frame(self, X, y, person=person)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         if len(self.classes_) > 2:

@@ -152,8 +152,8 @@ class PrivateDROClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
 
         Shares of groups that were not given are all alike in it: `spend` buys the shares first.
         """
-        if self._has_columns(X, person):
-            return pose_frame(self, X, y, *([] if groups is None else [groups]))
+        if self._has_columns(X):
+            return pose_frame(self, X, y, *([] if groups is None else [groups]), person=person)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)

@@ -109,8 +109,8 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if self._has_columns(X, person):
-            return pose_frame(self, X, y)
+        if self._has_columns(X):
+            return pose_frame(self, X, y, person=person)
         X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)
         self.target_bound_ = public_bound("target_bound", self.target_bound, np.abs(y))

@@ -25,8 +25,9 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         it is the elastic net.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
-      threshold: of two classes, when the second is predicted: from this probability on; or "prevalence", for about as
-        many rows as are of it, which is bought after the training with 5 % of the budget.
+      threshold: of two classes, when the second is predicted: from this probability on, such as 0.5; or by a rule that
+        is bought after the training with 5 % of the budget: "prevalence", for about as many rows as are of it; "f1",
+        for the best F1; "auto", which is 0.5, or "prevalence" where one class has less than a fifth of the rows.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
         the table's size and the budget; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -66,7 +67,7 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         l1=0.0,
         l2=0.0,
         fit_intercept=True,
-        threshold=0.5,
+        threshold="auto",
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -109,8 +110,8 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if self._has_columns(X, person):
-            return pose_frame(self, X, y)
+        if self._has_columns(X):
+            return pose_frame(self, X, y, person=person)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)

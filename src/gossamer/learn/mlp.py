@@ -37,8 +37,9 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
       data_norm: a public bound on the Euclidean norm of a row; longer rows are shortened to it. None reads the largest
         norm from the data, which leaks, and warns.
       classes: the public list of labels. None reads it from the data, which leaks, and warns.
-      threshold: of two classes, when the second is predicted: from this probability on; or "prevalence", for about as
-        many rows as are of it, which is bought after the training with 5 % of the budget.
+      threshold: of two classes, when the second is predicted: from this probability on, such as 0.5; or by a rule that
+        is bought after the training with 5 % of the budget: "prevalence", for about as many rows as are of it; "f1",
+        for the best F1; "auto", which is 0.5, or "prevalence" where one class has less than a fifth of the rows.
       method: how to train, such as `gs.methods.SGD(...)`; None takes SGD with settings by the number of records; a
         function is given that and returns what to take. Training sees rows of norm at most √d, d columns.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -75,7 +76,7 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
         hidden_layer_sizes=(64,),
         data_norm=None,
         classes=None,
-        threshold=0.5,
+        threshold="auto",
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -116,8 +117,8 @@ class PrivateMLPClassifier(_network.PrivateNetwork, ClassifierMixin, BaseEstimat
 
     def pose(self, X: Any, y: Any, person: Any = None) -> Task:
         """Return what `fit` would have solved; nothing is asked of the records and nothing is spent."""
-        if self._has_columns(X, person):
-            return pose_frame(self, X, y)
+        if self._has_columns(X):
+            return pose_frame(self, X, y, person=person)
         X, y = validated(self, X, y, ensure_min_samples=2)
         self.classes_, targets = encode_labels(y, self.classes)
         rows, self.data_norm_ = scale_rows(X, self.data_norm)

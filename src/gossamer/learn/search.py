@@ -151,6 +151,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         chosen.estimator.history_ = best.outcome.result.history
         chosen.task_of(best.outcome.answers)  # an estimator notes what was bought: by this trial, not by a later one
         chosen.estimator._keep(best.outcome.result.params)
+        chosen.estimator._decide(best.outcome.answers)
         return self
 
     def rehearse(self, X: Any, y: Any, **records: Any) -> "Planned":
@@ -198,11 +199,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         seen: dict[str, Any] = {}
 
         def keep(task: Task, leaks: tuple[Leak, ...] = ()) -> PrivateEstimator:
-            if task.score is not None:
-                raise ValueError(
-                    "threshold is to be bought after a training, and a search has many. Give one that is not bought: a "
-                    "probability, or 'balanced' of PrivateAUCClassifier."
-                )
             seen.update(task=task, leaks=leaks)
             return estimator
 
@@ -290,8 +286,10 @@ class Candidate(NamedTuple):
         return self.task if self.task.complete is None else self.task.complete(answers)
 
     def stages(self, score: str) -> tuple[Stage, ...]:
-        """Return what is bought, the training, and the score of what was trained."""
-        *bought, training = self.task.stages()
+        """Return what is bought, the training, what is bought after it, and the score of what was trained."""
+        stages = self.task.stages()
+        place = [stage.name for stage in stages].index(TRAINING)
+        training = stages[place]
         bound = _SQUARE_BOUND if is_regressor(self.estimator) else _LOSS_BOUND
         once = GD(steps=1, learning_rate=1.0, clip=Judged(None, score, bound).half)
 
@@ -301,7 +299,7 @@ class Candidate(NamedTuple):
             return Posed(ERM(Judged(self.estimator.record_loss(task), score, bound)), task.data, start, once)
 
         shrunk = dataclasses.replace(training, share=training.share - SCORE_SHARE)
-        return (*bought, shrunk, Stage(SCORE, once, SCORE_SHARE, pose))
+        return (*stages[:place], shrunk, *stages[place + 1 :], Stage(SCORE, once, SCORE_SHARE, pose))
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,27 @@ class PersonLoss:
         return jnp.tensordot(self.of_rows(person).astype(values.dtype), values, axes=1)
 
 
+@dataclass(frozen=True)
+class OwnMean:
+    """h of a record: of a person the mean of h over its own rows, and of a row h itself.
+
+    A mean of vectors that are no longer than C is no longer than C, and one of vectors without entries below 0 has
+    none. So what a query of rows charges for is enough for persons, and clipping does not shorten them.
+
+    Args:
+      h: from a row to arrays.
+    """
+
+    h: Callable[[PyTree], PyTree]
+
+    def __call__(self, record: PyTree) -> PyTree:
+        """Return h of one record."""
+        if not isinstance(record, Person):
+            return self.h(record)
+        weights = row_weights(record, "mean")
+        return jax.tree.map(lambda leaf: jnp.tensordot(weights, leaf, axes=1), jax.vmap(self.h)(record.rows))
+
+
 def loss_of_row(loss: Callable[..., Any]) -> Callable[..., Any]:
     """Return the loss of one row of which this is the loss of a person, or is itself."""
     return loss.loss if isinstance(loss, PersonLoss) else loss
@@ -124,6 +145,19 @@ class People:
         """Put a table together again."""
         weights, unit, length = static
         return cls(*arrays, weights=weights, unit=unit, length=length)
+
+    @classmethod
+    def grouping(cls, ids: Any, cap: int) -> "People":
+        """Return persons of whom nothing is known but where their rows are: for `of_table`."""
+        return by_person(np.arange(len(persons_of(ids).codes)), ids, cap)
+
+    def of_table(self, arrays: PyTree) -> "People":
+        """Return the same persons, of a grouping, with arrays that have one row for each row of the table."""
+        return self.of_rows(lambda kept: jax.tree.map(lambda leaf: leaf[kept], arrays))
+
+    def first_of(self, column: np.ndarray) -> np.ndarray:
+        """Return what the first row of each person of a grouping has in a column of the table."""
+        return column[self.rows[self.first]]
 
     def of_rows(self, change: Callable[[PyTree], PyTree]) -> "People":
         """Return the same persons with something else of every row, such as one of its columns."""

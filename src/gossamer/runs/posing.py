@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer.engine.discovery import discovery_stage
 from gossamer.engine.stages import Answers
-from gossamer.learn._buying import CLASSES, ENDS, STAND_IN, adopted, check_classes, with_columns
+from gossamer.learn._buying import CLASSES, ENDS, STAND_IN, adopted, check_classes, classes_stage, with_columns
 from gossamer.learn._common import PrivateEstimator, Task
+from gossamer.oracle.people import People
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.drafting import in_order
 from gossamer.tables.schema import Schema
@@ -27,15 +27,12 @@ def posed(
 
     An estimator that has bought something keeps the complete schema, as `schema_`.
     """
+    person = schema.person_of(table)
     if not schema.is_open:
         schema.check(table)
         estimator = recipe.estimator(schema, budget, **parameters)
-        return estimator, estimator.pose(*records_of(table, schema, recipe), person=schema.person_of(table))
-    if schema.person is not None:
-        raise ValueError(
-            f"persons are to be protected (person = {schema.person!r}), and what is not declared would be bought by "
-            f"rows: {', '.join(schema.undeclared) or 'the target'}. Declare it: `gossamer schema` drafts a file."
-        )
+        return estimator, estimator.pose(*records_of(table, schema, recipe), person=person)
+    people = None if person is None else People.grouping(person, schema.rows_per_person)
     groups = (schema.group_of(table),) if recipe.record.grouped else ()
     finds, buys = (schema.target_undeclared == what for what in ("classes", "number"))
     labels = schema.target_texts(table) if finds else np.array([])
@@ -55,7 +52,7 @@ def posed(
         inner = recipe.estimator(complete, budget, **parameters)
         if answers is None:
             rows, targets = np.zeros((table.n, complete.width)), np.arange(table.n) % max(len(complete.classes), 1)
-            return inner.pose(rows, targets, *groups)
+            return inner.pose(rows, targets, *groups, person=person)
         if finds:
             codes = {value: code for code, value in enumerate(classes)}
             targets = np.array([codes.get(label, 0) for label in labels])
@@ -63,10 +60,11 @@ def posed(
             targets = _targets_of(table, complete, recipe)
         else:
             targets = declared
-        return adopted(inner.pose(complete.encode(table), targets, *groups), estimator, inner, schema_=complete)
+        task = inner.pose(complete.encode(table), targets, *groups, person=person)
+        return adopted(task, estimator, inner, schema_=complete)
 
-    more = (discovery_stage(CLASSES, [labels], budget),) if finds else ()
-    return estimator, with_columns(schema, table, budget, pose, more=more, target=numbers)
+    more = (classes_stage(labels, budget, people),) if finds else ()
+    return estimator, with_columns(schema, table, budget, pose, more=more, target=numbers, people=people)
 
 
 def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[np.ndarray, ...]:
