@@ -32,12 +32,12 @@ def run(tmp_path):
 
 @pytest.mark.slow
 def test_an_honest_run_stands(run):
-    """300 runs show some of ε = 2, and no more than it."""
+    """300 runs show some of ε = 2, and no more than the training claims of it: the threshold has the rest."""
     shown = gossamer("audit", run, "--runs", "300", "--json")
     content = json.loads(shown.stdout)
     assert content["stands"]
     assert content["certificate"]["holds"]
-    assert 0.2 < content["canary"]["epsilon_lower_bound"] <= content["canary"]["claimed_epsilon"] == 2.0
+    assert 0.2 < content["canary"]["epsilon_lower_bound"] <= content["canary"]["claimed_epsilon"] <= 2.0
     # All of 150 runs told apart from 150: Clopper and Pearson's bound on either rate, at 2.5 % each.
     wrong = 1 - 0.025 ** (1 / 150)
     assert content["canary"]["most_provable_epsilon"] == pytest.approx(math.log(1 / wrong - 1), rel=0.01)

@@ -9,6 +9,7 @@ import pytest
 from testkit.frames import Frame
 
 from gossamer.engine.bounds import BOUNDS
+from gossamer.engine.deciding import THRESHOLD
 from gossamer.learn import (
     PrivateAUCClassifier,
     PrivateDROClassifier,
@@ -50,8 +51,8 @@ def fitted():
 def test_a_frame_of_which_nothing_is_declared_is_fitted_without_a_warning(fitted):
     certificate = fitted.certificate_
     assert certificate.leaks == () and certificate.verify()
-    assert [each.name for each in certificate.purchases] == [CLASSES, BOUNDS]
-    assert math.fsum(each.share for each in certificate.purchases) == pytest.approx(0.07)
+    assert [each.name for each in certificate.purchases] == [CLASSES, BOUNDS, THRESHOLD]
+    assert math.fsum(each.share for each in certificate.purchases) == pytest.approx(0.12)
     kinds = {name: declared.kind for name, declared in fitted.encoder_.columns_.columns.items()}
     low, high = np.quantile(AGE, [0.01, 0.99])
     assert (kinds["age"].low, kinds["age"].high) == pytest.approx((low, high), abs=10)

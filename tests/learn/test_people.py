@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from testkit.frames import Frame
@@ -10,6 +11,7 @@ from testkit.frames import Frame
 from gossamer import learn
 from gossamer.engine.bounds import BOUNDS
 from gossamer.engine.checkpoints import Checkpoints
+from gossamer.engine.deciding import THRESHOLD
 from gossamer.learn import (
     PrivateAdditiveClassifier,
     PrivateAUCClassifier,
@@ -101,6 +103,20 @@ def test_the_share_of_positives_of_persons_is_bought_once(tmp_path):
     assert again.positive_share_ == model.positive_share_
 
 
+def test_a_threshold_of_persons_is_bought_for_the_scores_of_their_own_rows():
+    """Rows of persons stand in another order than those of the table, and some of them do not count."""
+    mixed = np.random.default_rng(1).permutation(len(IDS))
+    rows, labels, ids = X[mixed], Y[mixed], IDS[mixed]
+    model = PrivateAdditiveClassifier(3.0, 1e-4, bounds=(-4, 4), classes=[0, 1], rows_per_person=2)
+    task = model.pose(rows, labels, person=ids)
+    rng = np.random.default_rng(2)
+    params = {name: jnp.asarray(rng.normal(size=leaf.shape)) for name, leaf in task.init.items()}
+    found = task.score(params, task.data.rows[0])
+    kept = People.grouping(ids, 2).rows
+    np.testing.assert_allclose(found, model.decision_function(rows)[kept], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(labels[kept], task.data.rows[1])
+
+
 def test_every_estimator_takes_persons():
     """All of them have `person` and `rows_per_person`, and count persons where they count records."""
     for name in learn.__all__:
@@ -133,7 +149,7 @@ def test_additive_models_of_persons_learn_and_buy_histograms_by_persons():
     model = PrivateAdditiveClassifier(20.0, 1e-4, **public).fit(X, Y, person=IDS)
     certificate = model.certificate_
     assert (certificate.n, certificate.unit.name, certificate.unit.rows) == (400, "person", 3)
-    assert [each.name for each in certificate.purchases] == ["histograms of columns"]
+    assert [each.name for each in certificate.purchases] == ["histograms of columns", THRESHOLD]
     assert certificate.verify() and certificate.leaks == ()
     assert model.score(X, Y) > max(Y.mean(), 1 - Y.mean()) + 0.1
 
@@ -150,7 +166,7 @@ def test_what_is_not_declared_of_a_table_of_persons_is_bought_by_persons():
     model.fit(frame(), labels, person=IDS)
     certificate = model.certificate_
     assert (certificate.n, certificate.unit.name, certificate.leaks) == (400, "person", ())
-    assert [each.name for each in certificate.purchases] == [CLASSES, BOUNDS]
+    assert [each.name for each in certificate.purchases] == [CLASSES, BOUNDS, THRESHOLD]
     assert certificate.verify()
     assert model.classes_.tolist() == ["ill", "well"]
     kinds = [declared.kind for declared in model.encoder_.columns_.columns.values()]
