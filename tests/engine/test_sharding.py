@@ -126,7 +126,7 @@ def network_run(method, backend, data, **options):
     [
         "SGD",
         pytest.param("RGDA in one pass", marks=pytest.mark.deep),
-        # Only as users compile it: without LLVM's optimisations one normal of many, in the directions, differs by a bit.
+        # Only as users compile it: without LLVM's optimisations some of its directions differ in their last bits.
         pytest.param("O2NC", marks=[pytest.mark.deep, pytest.mark.hostile]),
     ],
 )

@@ -145,7 +145,7 @@ def _tree_nodes(length: int) -> np.ndarray:
 
 
 def _square_root(length: int) -> np.ndarray:
-    """Return the first column of the Toeplitz square root of A: the coefficients of (1 - x)^-1/2, which are (2k)!/4^k k!².
+    """Return the first column of the Toeplitz square root of A: the coefficients of (1 − x)^-1/2.
 
     In NumPy, where float64 does not depend on what the program around it has switched on.
     """

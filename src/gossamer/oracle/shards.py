@@ -10,8 +10,8 @@ it. So answers have the law that they have in one piece, and the certificate is 
 rounded, is decided shard by shard, in steps of one shape; the rest is exact sums of whole numbers. So a run depends on
 the number of its shards, as on its seed, and not on the devices that hold them, nor on whether rows come from memory
 or from disk (`tile`: full passes read both in the same portions). A record's own numbers are the same as long as the
-compiler rounds `one` alike in both programs. It does where LLVM's optimisations are on, as tests find; without them it
-makes one rounding of a product and a sum in one program and two in the other. The bound on what a record moves holds for
+compiler rounds `one` alike in both programs. It does where LLVM's optimisations are on, as tests find. Without them a
+function as long as that of normals is rounded otherwise in some programs. The bound on what a record moves holds for
 either, so privacy does not rest on it.
 
 More shards than devices have a price. The size of a Poisson sample is random, and each shard needs room for its own:
