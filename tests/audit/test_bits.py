@@ -137,7 +137,7 @@ def by_likelihood(asked, answers, sigma):
 
 
 def allowed(epsilon, trials):
-    """The share of right guesses that (ε, δ) allows, and three standard errors of such a share: below 1 at ε = 4 too."""
+    """The share of right guesses that (ε, δ) allows, and three standard errors of it: below 1 at ε = 4 too."""
     share = (np.exp(epsilon) + DELTA) / (1 + np.exp(epsilon))
     return share + 3 * np.sqrt(share * (1 - share) / trials)
 
