@@ -121,13 +121,22 @@ def network_run(method, backend, data, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", deep_but(["SGD", "RGDA in one pass", "O2NC"], "SGD"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SGD",
+        pytest.param("RGDA in one pass", marks=pytest.mark.deep),
+        # Only as users compile it: without LLVM's optimisations some of its directions differ in their last bits.
+        pytest.param("O2NC", marks=[pytest.mark.deep, pytest.mark.hostile]),
+    ],
+)
 def test_eight_devices_are_one_in_every_bit(name):
     """Samples, blocks, sums, noise and all that follows; other shards are other samples, and give other bits."""
     entry = ENTRIES[name]
-    alone = bits(entry.solve(seed=0, shards=8).params)
-    np.testing.assert_array_equal(bits(entry.solve(seed=0, mesh=MESH).params), alone)
-    assert (bits(entry.solve(seed=0, shards=4).params) != alone).any()
+    for seed in range(3):
+        alone = bits(entry.solve(seed=seed, shards=8).params)
+        np.testing.assert_array_equal(bits(entry.solve(seed=seed, mesh=MESH).params), alone)
+    assert (bits(entry.solve(seed=seed, shards=4).params) != alone).any()
 
 
 @pytest.mark.deep

@@ -80,6 +80,16 @@ def test_no_column_of_the_strategy_is_longer_than_one(strategy, length):
     assert 1 - 1e-5 < longest <= 1 + 1e-12
 
 
+def test_the_factorization_does_not_depend_on_the_precision_around_it():
+    """Its matrix is the square root of that of prefix sums to float64, wherever a program first asks for it."""
+    with jax.enable_x64(True):
+        wide = strategy_matrix("factorization", 200)
+    C = strategy_matrix("factorization", 200)
+    np.testing.assert_array_equal(C, wide)
+    prefix = C @ C / C[0, 0] ** 2
+    np.testing.assert_allclose(prefix, np.tri(200), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 64, 200])
 def test_the_tree_mixes_whole_numbers(length):
     """So that answers are whole: its matrix and the inverse have whole entries, whose product is 1."""

@@ -69,7 +69,6 @@ class RowsSampledOracle(Oracle):
                 order=self._secrets.order,
                 present=self._secrets.present,
                 key=keys.sample,
-                slots=keys.slots,
                 capacity=self.door.n,
                 first=jnp.int32(0),
             )

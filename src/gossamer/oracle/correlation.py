@@ -30,7 +30,7 @@ Strategies, both scaled to columns of norm 1 at most:
   nodes that the prefixes of paper ZO, Algorithm 5 use; ⌊log2 T⌋ + 1 of them lie over the first leaf, and no leaf has
   more (`nodes_over_leaves` counts).
 * "factorization": the Toeplitz square root of A, C = A C⁻¹, optimal among Toeplitz matrices for the largest noise
-  (Fichtenberger et al., 2023), from jax-privacy.
+  (Fichtenberger et al., 2023).
 """
 
 import functools
@@ -43,7 +43,6 @@ import numpy as np
 from scipy import linalg
 
 from gossamer.base.trees import PyTree
-from gossamer.privacy._jax_privacy import square_root_coefficients
 from gossamer.privacy.sampling import Stream
 
 STRATEGIES = ("factorization", "tree")
@@ -61,9 +60,7 @@ def strategy_matrix(strategy: str, length: int) -> np.ndarray:
     if strategy == "tree":
         matrix = _tree_nodes(length).astype(np.float64)
     elif strategy == "factorization":
-        with jax.ensure_compile_time_eval():  # called while the loop is traced, but made of constants
-            coefficients = np.asarray(square_root_coefficients(length), np.float64)
-        matrix = linalg.toeplitz(coefficients, np.zeros(length))
+        matrix = linalg.toeplitz(_square_root(length), np.zeros(length))
     else:
         raise ValueError(f"strategy = {strategy!r} must be one of {', '.join(map(repr, STRATEGIES))}.")
     return matrix / _longest_column(matrix)
@@ -145,6 +142,15 @@ def _tree_nodes(length: int) -> np.ndarray:
     """Return the matrix whose entry (b, i) says whether the node that ends at leaf b + 1 lies over leaf i + 1."""
     ends, leaves = np.arange(1, length + 1)[:, None], np.arange(1, length + 1)
     return (ends - (ends & -ends) < leaves) & (leaves <= ends)
+
+
+def _square_root(length: int) -> np.ndarray:
+    """Return the first column of the Toeplitz square root of A: the coefficients of (1 − x)^-1/2.
+
+    In NumPy, where float64 does not depend on what the program around it has switched on.
+    """
+    k = np.arange(1, length)
+    return np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
 
 
 def _inverse(lower: np.ndarray) -> np.ndarray:

@@ -105,8 +105,7 @@ class Keys(NamedTuple):
     """The keys of one answer."""
 
     sample: jax.Array
-    slots: jax.Array
-    """Where in the sample's room its rows are put."""
+    """Of its rows, and of where in the sample's room they are put."""
     noise: jax.Array
     spot: jax.Array
     """Of the record whose contribution is measured."""
@@ -165,7 +164,9 @@ class Oracle:
     def drawn(self, query: Query, index: Count, keys: "Keys") -> Sample:
         """Draw the sample of one answer, and the place in it that is looked at more closely."""
         sample = self.sample(query, index, keys)
-        sample = sample._replace(spot=jax.random.randint(keys.spot, (), 0, sample.mask.shape[-1]))
+        # Of one word, whose remainders are equally probable up to 2^-32: it decides which record is looked at, no more.
+        spot = jax.random.bits(keys.spot, (), jnp.uint32) % np.uint32(sample.mask.shape[-1])
+        sample = sample._replace(spot=spot.astype(jnp.int32))
         if self.door.store is None or sample.rows is None:
             return sample
         return sample._replace(coming=self.sample(query, index + 1, self.keys(query, index + 1)).rows)
@@ -189,7 +190,6 @@ class Oracle:
                     order=order,
                     present=present,
                     key=self.sample_key(keys.sample, shard),
-                    slots=self.sample_key(keys.slots, shard),
                     capacity=self.door.capacity(query),
                     first=self.door.first_row(query) + index * query.sampling.reserved,
                     shard=shard,

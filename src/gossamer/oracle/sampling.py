@@ -33,6 +33,7 @@ depends on how many records were drawn and on chance, and on nothing else.
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -62,8 +63,6 @@ class Sampler:
     """Rows that count; None: all."""
     key: jax.Array
     """Of this shard: with one key for all, rows of different shards would come together."""
-    slots: jax.Array
-    """The key of the slots that the rows are put in."""
     capacity: int
     """The static size of a Poisson sample."""
     first: jax.Array
@@ -76,8 +75,16 @@ class Sampler:
         return Sample(None, jnp.ones(self.shards.rows, bool) if self.present is None else self.present)
 
     def poisson(self, rate: float) -> "Sample":
-        """Return each row with this probability, in random slots."""
-        return scattered(self.slots, self._of_present(poisson(self.key, self.shards.rows, rate, self.capacity)))
+        """Return each row with this probability, in random slots.
+
+        The words of both are drawn at once, which takes as long as those of the rows alone. They are different words
+        of the key, and what else rows and slots need comes from different children of it: all are independent.
+        """
+        n, size = self.shards.rows, self.capacity
+        places = _digit_table(n, rate).shape[1]
+        words = jax.random.bits(self.key, (places + _slot_words(size), size), jnp.uint32)
+        rows = _poisson(words[:places], _more(self.key, 0), n, rate)
+        return _scattered(words[places:], _more(self.key, 1), self._of_present(rows))
 
     def block(self, rows: int) -> "Sample":
         """Return the next rows in the order."""
@@ -103,25 +110,37 @@ class Sample(NamedTuple):
     """The place in the sample of the record whose contribution is measured."""
 
 
+More = Callable[[tuple[int, ...]], jax.Array]
+"""Draws further words."""
+
+
+def _more(key: jax.Array, number: int) -> More:
+    """Return what draws words of a key's child, which shares nothing with the key's own (`base.generator`, Domains)."""
+    return lambda shape: jax.random.bits(jax.random.fold_in(jax.random.clone(key), number), shape, jnp.uint32)
+
+
 def poisson(key: jax.Array, n: int, rate: float, capacity: int) -> Sample:
     """Draw each of n rows with probability `rate`; at most `capacity` of them, the first in row order.
 
     Truncation is part of the certificate: `gossamer.privacy.accounting.capacities` chooses a capacity that is outgrown
     with negligible probability and charges that probability to δ.
     """
+    leading = jax.random.bits(key, (_digit_table(n, rate).shape[1], capacity), jnp.uint32)
+    return _poisson(leading, _more(key, 0), n, rate)
+
+
+def _poisson(leading: jax.Array, more: More, n: int, rate: float) -> Sample:
+    """Return the sample whose digits these leading words decide, or further ones where they do not."""
     table = jnp.asarray(_digit_table(n, rate))
-    rest_key = jax.random.clone(key)  # for a child, which shares nothing with what is drawn (`base.generator`, Domains)
-    leading = jax.random.bits(key, (1, table.shape[1], capacity), jnp.uint32)
-    likely = _digits(leading, table[:1])
+    likely = _digits(leading[None], table[:1])
     places = jnp.arange(table.shape[1], dtype=jnp.uint32)[:, None]
     last_reached = table[0].reshape(-1)[jnp.maximum(places * _BASE + likely, 1) - 1]
 
     def exact() -> jax.Array:
-        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - 1, table.shape[1], capacity), jnp.uint32)
-        return _digits(jnp.concatenate([leading, rest]), table)
+        return _digits(jnp.concatenate([leading[None], more((_WORDS - 1, *leading.shape))]), table)
 
     # Only a number whose leading word is a threshold's is undecided.
-    undecided = jnp.any((likely > 0) & (leading[0] == last_reached))
+    undecided = jnp.any((likely > 0) & (leading == last_reached))
     digits = jax.lax.cond(undecided, exact, lambda: likely)
     gap = jnp.sum(digits << (_DIGIT_BITS * places), axis=0, dtype=jnp.uint32)
     # A saturating sum: what has left the table stays outside it, and 2(n + 1) ≤ 2^32 cannot wrap.
@@ -197,19 +216,22 @@ def _thresholds(n: int, rate: float) -> list[list[int]]:
 
 
 def scattered(key: jax.Array, sample: Sample) -> Sample:
-    """Put a sample in uniformly random slots, so that without one of its rows the others could be where they are.
+    """Put a sample in uniformly random slots, so that without one of its rows the others could be where they are."""
+    (size,) = sample.mask.shape
+    first = jax.random.bits(key, (_slot_words(size), size), jnp.uint32)
+    return _scattered(first, _more(key, 0), sample)
+
+
+def _scattered(first: jax.Array, more: More, sample: Sample) -> Sample:
+    """Put a sample in the slots that these words decide, or further ones where they do not.
 
     Slots are sorted by random numbers. Of the first 32 bits, or 64 where there are many slots, as many as the slot's
     own number needs make room for it: a sort of single numbers is faster than one that carries others along. Where two
     of these are equal, all slots are sorted by 128 bits, so that in either case the order is that of all bits.
     """
-    (size,) = sample.mask.shape
-    room = max(1, (size - 1).bit_length())
-    # With 32 bits, two of the size²/2 pairs are alike with probability 2^-6 at most.
-    words = 1 if 3 * room + 5 <= 32 else 2
+    words, size = first.shape
+    room = _room(size)
     slots = jnp.arange(size, dtype=jnp.uint32)
-    rest_key = jax.random.clone(key)  # for a child, as above
-    first = jax.random.bits(key, (words, size), jnp.uint32)
     with jax.enable_x64(True):
         numbers = first[0] if words == 1 else first[0].astype(jnp.uint64) << 32 | first[1].astype(jnp.uint64)
         ordered = jax.lax.sort((numbers >> room) << room | slots.astype(numbers.dtype))
@@ -217,12 +239,21 @@ def scattered(key: jax.Array, sample: Sample) -> Sample:
         order = (ordered & ((1 << room) - 1)).astype(jnp.uint32)
 
     def by_all_bits() -> jax.Array:
-        rest = jax.random.bits(jax.random.fold_in(rest_key, 0), (_WORDS - words, size), jnp.uint32)
-        return jax.lax.sort((*first, *rest, slots), num_keys=_WORDS)[-1]
+        return jax.lax.sort((*first, *more((_WORDS - words, size)), slots), num_keys=_WORDS)[-1]
 
     order = jax.lax.cond(alike, by_all_bits, lambda: order)
     assert sample.rows is not None
     return Sample(sample.rows[order], sample.mask[order])
+
+
+def _room(size: int) -> int:
+    """Return how many bits the number of a slot needs."""
+    return max(1, (size - 1).bit_length())
+
+
+def _slot_words(size: int) -> int:
+    """Return how many words sort slots at first: with one, two of the size²/2 pairs are alike at most 1 time in 64."""
+    return 1 if 3 * _room(size) + 5 <= 32 else 2
 
 
 def block(start: jax.Array, size: int, order: jax.Array, shard: jax.Array | int = 0, shards: int = 1) -> Sample:

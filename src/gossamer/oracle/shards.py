@@ -9,7 +9,10 @@ it. So answers have the law that they have in one piece, and the certificate is 
 *The same bits on any number of devices.* Which records are drawn, and which are added up together before they are
 rounded, is decided shard by shard, in steps of one shape; the rest is exact sums of whole numbers. So a run depends on
 the number of its shards, as on its seed, and not on the devices that hold them, nor on whether rows come from memory
-or from disk (`tile`: full passes read both in the same portions).
+or from disk (`tile`: full passes read both in the same portions). A record's own numbers are the same as long as the
+compiler rounds `one` alike in both programs. It does where LLVM's optimisations are on, as tests find. Without them a
+function as long as that of normals is rounded otherwise in some programs. The bound on what a record moves holds for
+either, so privacy does not rest on it.
 
 More shards than devices have a price. The size of a Poisson sample is random, and each shard needs room for its own:
 eight times room for 1/8 of 256 records is twice the room for 256. So a table on one device is one shard, unless it is
