@@ -149,7 +149,7 @@ def changed(content, path, value):
 
 def test_every_field_of_the_certificate_is_bound(signed, keys, tmp_path, monkeypatch):
     """Each number, flag and word is changed, in turn, with all hashes mended: the signatures tell, whatever it was."""
-    monkeypatch.setattr(gossamer_verify, "cost_of", lambda parts, certificate, delta: 0.0)
+    monkeypatch.setattr(gossamer_verify, "epsilon_of", lambda costs, delta, neighbors: 0.0)
     members = gossamer_verify.unpack(signed)
     certificate = json.loads(members["certificate.json"])
     fields = list(leaves(certificate))
