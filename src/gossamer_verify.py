@@ -10,12 +10,13 @@ noise was drawn, and that the run was the one described: whoever signed it state
 """
 
 import argparse
+import functools
 import hashlib
 import io
 import json
 import math
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -23,7 +24,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 HOLDS, FALSE, NOT_MET, DAMAGED, TOLERANCE, ROUNDING = 0, 1, 2, 3, 1e-3, 1e-6
-"""How far a recomputed ε, and two computations of the same sum, may be apart. The accountant errs by less, upwards."""
+"""How far a recomputed ε, and two computations of the same sum, may be apart. The accountant errs by less."""
 
 
 class Damaged(ValueError):  # noqa: N818
@@ -44,7 +45,8 @@ class Cost(NamedTuple):
 PAIRS = {"replace_one": ("replace",), "add_remove": ("remove", "add")}
 """The worst pairs (P, Q) for a relation between neighbours at rate r, with N_m = N(m, σ²) and M_m = (1−r)N₀ + rN_m:
 replace (M₁, M₋₁), remove (M₁, N₀), add (N₀, M₁). (Zhu, Dong and Wang, 2022)"""
-MOST_CELLS, LEAST_CELLS, FINENESS, BEYOND = 1 << 22, 1 << 15, 1e-4, 23.0
+TILTS, STEPS, MOST_PIECES = np.geomspace(1e-3, 1e5, 41), 2.0 ** np.arange(-10, 7), 40
+POINTS, NEAREST, FEWEST_BITS, MOST_BITS, BEYOND, DEEPEST = 1 << 14, (-2, -1, 0, 1, 2, 3), 14, 20, 25.0, 8.0
 
 
 def losses(cost: Cost, pair: str, tilt: float, points: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +54,7 @@ def losses(cost: Cost, pair: str, tilt: float, points: int = 0) -> tuple[np.ndar
 
     Outcomes are in units of σ. A tilt moves the mass by at most 2·tilt/σ; losses bend within a distance of σ.
     """
-    reach = 14.0 + (2.0 + 2.0 * abs(tilt)) / cost.sigma
+    reach = 14.0 + (2.0 if pair == "add" and tilt > 0 else 2.0 + 2.0 * abs(tilt)) / cost.sigma
     size = int(2 * reach / min(0.1, 0.2 * cost.sigma)) + 2
     if size > 50_000:  # too large to compute: as large as can be
         return np.zeros(1), np.full(1, math.copysign(math.inf, tilt))
@@ -68,85 +70,91 @@ def losses(cost: Cost, pair: str, tilt: float, points: int = 0) -> tuple[np.ndar
         u, points = np.linspace(kept[0] - 0.1, kept[-1] + 0.1, points), 0  # again, on a finer grid
 
 
-def log_moment(costs: list[Cost], pair: str, tilt: float) -> float:
-    """Return log E_P exp(tilt·loss) of all queries together: it is tilt times their Rényi divergence."""
-    laws = [losses(cost, pair, tilt) for cost in costs]
-    return sum(c.count * float(logsumexp(p + tilt * loss)) for c, (p, loss) in zip(costs, laws, strict=True))
+class Composed:
+    """The privacy loss L of all queries together. What is wanted is δ(ε) = E_P (1 − exp(ε − L))₊.
+
+    Its law is a convolution, so a product of Fourier transforms. Their rounding errors are as large everywhere, and δ
+    is small: so the law is first multiplied by exp(t·L), with the t that moves its mass to the ε in question.
+    """
+
+    def __init__(self, costs: list[Cost], pair: str) -> None:
+        self.costs, self.pair, self.log_moment = costs, pair, functools.cache(self._log_moment)
+
+    def _log_moment(self, tilt: float) -> float:
+        """Return log E_P exp(tilt·L): it is tilt times the Rényi divergence of order 1 + tilt."""
+        laws = [losses(cost, self.pair, tilt) for cost in self.costs]
+        return sum(c.count * float(logsumexp(p + tilt * loss)) for c, (p, loss) in zip(self.costs, laws, strict=True))
+
+    def pieces(self, delta: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield pieces of the curve: even grids of ε and log δ(ε), each below the last, from above ε(δ) down to 0."""
+
+        def renyi(t: float) -> float:  # a bound on ε: (1 − exp(−x))₊ ≤ a·exp(t·x) with a = t^t/(1 + t)^(1 + t)
+            return (self.log_moment(t) + t * math.log(t) - (1 + t) * math.log1p(t) - math.log(delta)) / t
+
+        def saddle(t: float) -> float:
+            return self.log_moment(t) - t * epsilon - math.log(t) - math.log1p(t)
+
+        epsilon = renyi(least(renyi))
+        for _ in range(MOST_PIECES * (epsilon < math.inf)):
+            grid, deltas = self.near(epsilon, tilt := least(saddle))
+            kept = grid >= max(grid[0] - grid[1], epsilon - DEEPEST / tilt)  # below, errors grow by more than exp(8)
+            yield grid[kept], np.log(np.maximum(np.minimum.accumulate(deltas[kept]), 1e-300))
+            epsilon = float(grid[kept][0])
+            if epsilon <= 0:
+                return
+
+    def near(self, epsilon: float, tilt: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return an even grid around ε, and δ there, by way of the tilted law.
+
+        Losses are moved to a grid of width h, each to its six nearest points by Lagrange's weights: polynomials of
+        degree 5 keep their means, so that the transform at a frequency s is wrong by O((s·h)^6) alone. Rounding to
+        two points, which errs upwards, would be wrong by far more where a million losses are tiny beside h.
+        """
+        costs, here = self.costs, self.log_moment(tilt)
+        points = [losses(cost, self.pair, tilt, POINTS) for cost in costs]
+        weights = [np.exp(log_p + tilt * loss - logsumexp(log_p + tilt * loss)) for log_p, loss in points]
+        spreads = [float(w @ (loss - w @ loss) ** 2) for w, (_, loss) in zip(weights, points, strict=True)]
+        deviation = math.sqrt(sum(c.count * spread for c, spread in zip(costs, spreads, strict=True)))
+        # Chernoff's bound says beyond which losses there is less than exp(−25) of the mass.
+        low = max((self.log_moment(tilt - step) - here + BEYOND) / -step for step in STEPS / deviation)
+        high = min((self.log_moment(tilt + step) - here + BEYOND) / step for step in STEPS / deviation)
+        bits = math.log2((high - low) / min(deviation, epsilon) * 500)
+        size = 1 << int(np.clip(math.ceil(bits), FEWEST_BITS, MOST_BITS))
+        width = (high - low) / (size - 2 * len(NEAREST))
+        first = math.floor(low / width) - len(NEAREST)
+        spectrum = np.ones(size // 2 + 1, complex)
+        for cost, weight, (_, loss) in zip(costs, weights, points, strict=True):
+            cell, law = np.floor(loss / width), np.zeros(size)
+            for k in NEAREST:
+                share = math.prod((loss / width - cell - j) / (k - j) for j in NEAREST if j != k)
+                law += np.bincount((cell + k).astype(np.int64) % size, weight * share, size)
+            spectrum *= np.fft.rfft(law) ** cost.count
+        tilted = np.roll(np.fft.irfft(spectrum, size), -(first % size))
+        grid = width * (first + np.arange(size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            p_above, q_above = (np.cumsum((tilted * np.exp(-t * (grid - epsilon)))[::-1]) for t in (tilt, 1 + tilt))
+            deltas = (p_above - np.exp(grid[::-1] - epsilon) * q_above)[::-1]
+        return grid, np.exp(here - tilt * epsilon) * deltas
+
+
+def least(function: Callable[[float], float]) -> float:
+    """Return the tilt above 0 at which a function with one valley is least: a coarse search, then a finer one."""
+    tilts = TILTS
+    for _ in range(2):
+        best = int(np.argmin([function(tilt) for tilt in tilts]))
+        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 17)
+    return float(tilts[len(tilts) // 2])
 
 
 def epsilon_of(costs: list[Cost], delta: float, neighbors: str) -> float:
-    """Return an upper bound on the least ε for which the queries together are (ε, δ)-differentially private."""
-    if delta <= 0 or leading(costs) > 1e5 or any(cost.sigma < 0.01 for cost in costs):
-        return math.inf  # there is so little noise that nobody is protected
-    return max(_epsilon(costs, delta, pair) for pair in PAIRS[neighbors])
-
-
-def _epsilon(costs: list[Cost], delta: float, pair: str) -> float:
-    """Compose the laws of the privacy losses by a Fourier transform, and read ε off δ(ε) = E_P (1 − exp(ε − loss))₊.
-
-    Losses are rounded to a grid of width h such that both P and Q keep their mass: each is split between the two grid
-    points around it. This never lowers δ (Doroshenko et al., 2022), and it adds at most h²/4 to a loss's variance. The
-    Rényi bound ε ≤ (log M(t) + log a(t) − log δ)/t says which part of the losses matters at δ: the laws are multiplied
-    by exp(t·loss), which centres that part, so that the rounding errors of the transform are small beside it.
-    """
-
-    def renyi(t: float) -> float:
-        return (log_moment(costs, pair, t) + t * math.log(t) - (1 + t) * math.log1p(t) - math.log(delta)) / t
-
-    tilts = np.geomspace(1e-3, 1e5, 41)
-    for _ in range(2):  # a coarse search, then a finer one
-        best = int(np.argmin([renyi(t) for t in tilts]))
-        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 17)
-    tilt = float(tilts[len(tilts) // 2])
-    if not math.isfinite(renyi(tilt)):
-        return math.inf
-
-    points = [losses(cost, pair, tilt, points=1 << 16) for cost in costs]
-    weights = [np.exp(log_p + tilt * loss - logsumexp(log_p + tilt * loss)) for log_p, loss in points]
-    means = [float(w @ loss) for w, (_, loss) in zip(weights, points, strict=True)]
-    deviations = [math.sqrt(float(w @ (loss - m) ** 2)) for w, m, (_, loss) in zip(weights, means, points, strict=True)]
-    deviation = math.sqrt(sum(c.count * s**2 for c, s in zip(costs, deviations, strict=True)))
-    width, room = deviation, FINENESS * deviation**2
-    while sum(c.count * min(width**2 / 4, s * width) for c, s in zip(costs, deviations, strict=True)) > room:
-        width /= 1.25
-
-    # Chernoff's bound says between which losses all but exp(−23) of the tilted mass is.
-    here, steps = log_moment(costs, pair, tilt), 2.0 ** np.arange(-10, 7) / deviation
-    ends = [sum(c.count * end(loss) for c, (_, loss) in zip(costs, points, strict=True)) for end in (np.min, np.max)]
-    low = max(ends[0], *(-(log_moment(costs, pair, tilt - s) - here + BEYOND) / s for s in steps))
-    high = min(ends[1], *((log_moment(costs, pair, tilt + s) - here + BEYOND) / s for s in steps))
-    width = max(min(width, (high - low) / LEAST_CELLS), (high - low) / MOST_CELLS)  # a coarse grid is a bound, too
-    size = 1 << math.ceil(math.log2((high - low) / width + 2))
-    first = math.floor(low / width)
-
-    spectrum, log_mass = np.ones(size // 2 + 1, complex), 0.0
-    for cost, (log_p, loss) in zip(costs, points, strict=True):
-        cell = np.floor(loss / width)
-        upper = -np.expm1(cell * width - loss) / -np.expm1(-width)  # the share that keeps the mass of Q = P·exp(−loss)
-        rounded = np.zeros(size)
-        log_scale = float(np.max(log_p + tilt * loss))
-        for at, share in ((cell, 1 - upper), (cell + 1, upper)):
-            mass = share * np.exp(log_p + tilt * at * width - log_scale)
-            rounded += np.bincount(at.astype(np.int64) % size, mass, size)
-        log_mass += cost.count * (log_scale + math.log(rounded.sum()))
-        spectrum *= np.fft.rfft(rounded / rounded.sum()) ** cost.count
-    tilted = np.roll(np.fft.irfft(spectrum, size), -(first % size))
-
-    grid = width * (first + np.arange(size))
-    centre = float(np.clip(renyi(tilt), grid[0], grid[-1]))
-    with np.errstate(over="ignore"):
-        p_above = np.cumsum((tilted * np.exp(-tilt * (grid - centre)))[::-1])[::-1]
-        q_above = np.cumsum((tilted * np.exp(-(1 + tilt) * (grid - centre)))[::-1])[::-1]
-        deltas = np.exp(log_mass - tilt * centre) * (p_above - np.exp(grid - centre) * q_above)
-    # Far below the centre the transform's rounding errors are magnified; ε is above that, by Rényi's own slack.
-    usable = np.flatnonzero(grid >= max(0.0, centre - 8 * deviation, centre - 15 / tilt))
-    enough = usable[deltas[usable] <= delta]
-    right = int(enough[0]) if enough.size else -1
-    if right in (-1, usable[0]):
-        return float(grid[right]) if enough.size else math.inf
-    # Between grid points δ is linear in exp(ε).
-    share = (deltas[right - 1] - delta) / (deltas[right - 1] - deltas[right])
-    return float(grid[right - 1] + math.log1p(share * math.expm1(width)))
+    """Return the least ε for which the queries together are (ε, δ)-differentially private."""
+    found = dict.fromkeys(PAIRS[neighbors], math.inf)
+    for pair in PAIRS[neighbors] if delta > 0 else ():
+        for grid, logs in Composed(costs, pair).pieces(delta):
+            found[pair] = max(0.0, float(np.interp(-math.log(delta), -logs, grid)))
+            if logs[0] > math.log(delta):
+                break
+    return max(found.values())
 
 
 # --- The certificate: every number that follows from others ----------------------------------------------------------
@@ -163,63 +171,45 @@ class Part(NamedTuple):
     epsilon: float = 0.0  # to be added to ε
     factor: float = 1.0  # of δ
     rows: int = 0  # kept for it alone: no record meets two answers of such queries
-    lost: Callable[[int], float] | None = None  # by capacity: how probably a sample differs from an ideal one
+    slips: float = 0.0  # how probably one sample differs from an ideal one
+    angle: float = 1.0  # √2 for vectors at an acute angle: replacing one moves a sum by √2 thresholds, and not by two
 
 
-def all_records(query: Fields, sigma: float, certificate: Fields) -> Part:
-    """Every record, every time."""
-    require("sampling", query["sampling"], {"kind": TEXT})
-    return Part(Cost(1.0, sigma, query["count"]))
-
-
-def poisson(query: Fields, sigma: float, certificate: Fields) -> Part:
-    """Each record with probability `rate`, on its own; samples are cut at the query's capacity."""
-    require("sampling", query["sampling"], {"kind": TEXT, "rate": RATE})
-    rate, n = query["sampling"]["rate"], certificate["n"]
-
-    def lost(capacity: int) -> float:
-        drawn, share = n * 2.0**-117 + n**2 * 2.0**-127, (capacity + 1) / n  # random numbers have finitely many bits
+def part_of(query: Fields, capacity: int, certificate: Fields) -> Part:
+    """Return what a query costs, by the way in which it meets the records. A way that is not here is refused."""
+    sampling, count, n, replaced = (
+        query["sampling"],
+        query["count"],
+        certificate["n"],
+        certificate["neighbors"] == "replace_one",
+    )
+    kind, stretch = sampling["kind"], 1 + INFLATION * (certificate["covers"] == "bits")
+    angle = math.sqrt(2) if query["acute"] and replaced else 1.0
+    whole = Part(Cost(1.0, max(query["noise_multiplier"], 1e-9) / stretch * angle, count), angle=angle)
+    require("sampling", sampling, KINDS[kind])
+    if kind == "poisson":  # each record with probability `rate`, on its own; samples are cut at the query's capacity
+        rate, share = sampling["rate"], (capacity + 1) / n
         rest = (1 - share) * math.log((1 - share) / (1 - rate)) if share < 1 else 0.0 if share == 1 else math.inf
-        chernoff = math.exp(-n * (share * math.log(share / rate) + rest))
-        return drawn + chernoff if share > rate else 1.0
-
-    return Part(Cost(rate, sigma, query["count"]), lost=lost)
-
-
-def blocks(query: Fields, sigma: float, certificate: Fields) -> Part:
-    """Blocks of records that are disjoint: one record meets one answer. Neighbours must have equally many records."""
-    require("sampling", query["sampling"], {"kind": TEXT, "rows": WHOLE, "stream": of(dict, type(None))})
-    stream = query["sampling"]["stream"] or {"strategy": "tree", "length": 1, "first": 0, "share": 1}
-    require("stream", stream, {"strategy": TEXT, "length": WHOLE, "first": of(int, above=-1), "share": WHOLE})
-    mixed = certificate["covers"] == "bits" and stream["strategy"] != "tree"
-    if mixed or stream["first"] + stream["share"] > stream["length"] or certificate["neighbors"] != "replace_one":
-        raise Damaged(f"blocks of query {query['name']!r}: under add_remove, too long a stream, or not about bits")
-    return Part(Cost(1.0, sigma, 1), rows=query["count"] * query["sampling"]["rows"])
-
-
-def perturbed_objective(query: Fields, sigma: float, certificate: Fields) -> Part:
-    """The minimiser of a sum with a random linear term: a Gaussian for each corner, and a ratio of Jacobians."""
-    require("sampling", query["sampling"], {"kind": TEXT, "jacobian": POSITIVE})
-    bounds, settings = certificate["loss_bounds"], certificate["configuration"]
-    length = bounds["row_norm"] ** 2 + bool(settings["intercept"])
-    jacobian = math.log1p(bounds["curvature"] * length / (certificate["n"] * settings["strength"]))
-    stated = query["sampling"]["jacobian"]
-    if not stated >= jacobian * (1 - ROUNDING) > 0:
-        raise Damaged(f"jacobian = {stated:g} of query {query['name']!r} comes out as {jacobian:g}")
-    corners = (4.0 if certificate["neighbors"] == "replace_one" else 2.0) ** query["count"]
-    return Part(Cost(1.0, sigma, query["count"]), query["count"] * stated, corners)
-
-
-def discovery(query: Fields, sigma: float, certificate: Fields) -> Part:
-    """Counts of values that nobody listed, released above a threshold; a rare one slips through with probability β."""
-    require("sampling", query["sampling"], {"kind": TEXT, "columns": WHOLE, "threshold": POSITIVE})
-    beta = query["sampling"]["columns"] * float(ndtr(-query["sampling"]["threshold"]))
-    return Part(Cost(1.0, sigma, query["count"]), lost=lambda capacity: beta)
-
-
-# Ways to ask. A new one is one function; one that is not here is refused.
-KINDS = {"all": all_records, "poisson": poisson, "blocks": blocks, "discovery": discovery}
-KINDS["perturbed objective"] = perturbed_objective
+        chernoff = math.exp(-n * (share * math.log(share / rate) + rest)) if share > rate else 1.0
+        bits = n * 2.0**-117 + n**2 * 2.0**-127  # random numbers have finitely many of them
+        return whole._replace(cost=whole.cost._replace(rate=rate), slips=chernoff + bits)
+    if kind == "blocks":  # that are disjoint: a record meets one answer. Neighbours must have equally many records
+        stream = sampling["stream"] or {"strategy": "tree", "length": 1, "first": 0, "share": 1}
+        require("stream", stream, {"strategy": TEXT, "length": WHOLE, "first": of(int, above=-1), "share": WHOLE})
+        mixed = certificate["covers"] == "bits" and stream["strategy"] != "tree"
+        if mixed or stream["first"] + stream["share"] > stream["length"] or not replaced:
+            raise Damaged(f"blocks of query {query['name']!r}: under add_remove, too long a stream, or not about bits")
+        return whole._replace(cost=whole.cost._replace(count=1), rows=count * sampling["rows"])
+    if kind == "perturbed objective":  # the minimiser of a sum with a random linear term
+        bounds, settings, stated = certificate["loss_bounds"], certificate["configuration"], sampling["jacobian"]
+        length = bounds["row_norm"] ** 2 + bool(settings["intercept"])
+        jacobian = math.log1p(bounds["curvature"] * length / (n * settings["strength"]))
+        if not stated >= jacobian * (1 - ROUNDING) > 0:
+            raise Damaged(f"jacobian = {stated:g} of query {query['name']!r} comes out as {jacobian:g}")
+        return whole._replace(epsilon=count * stated, factor=(4.0 if replaced else 2.0) ** count)  # for each corner
+    if kind == "discovery":  # counts of values that nobody listed, above a threshold; a rare one slips through
+        return whole._replace(slips=sampling["columns"] * float(ndtr(-sampling["threshold"])))
+    return whole
 
 
 def of(*kinds: type, above: float = -math.inf, below: float = math.inf) -> Callable[[Any], bool]:
@@ -240,6 +230,11 @@ def list_of(kind: Any) -> Callable[[Any], bool]:
 
 TEXT, OBJECT, WHOLE, FLAG = of(str), of(dict), of(int, above=0, below=2**62), of(bool)
 POSITIVE, RATE, AT_LEAST_0 = of(int, float, above=0), of(int, float, above=0, below=1), of(int, float, above=-5e-324)
+KINDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    **{"all": {"kind": TEXT}, "discovery": {"kind": TEXT, "columns": WHOLE, "threshold": POSITIVE}},
+    **{"poisson": {"kind": TEXT, "rate": RATE}, "perturbed objective": {"kind": TEXT, "jacobian": POSITIVE}},
+    "blocks": {"kind": TEXT, "rows": WHOLE, "stream": of(dict, type(None))},
+}
 PURCHASE = {"name": TEXT, "queries": list_of(TEXT), "share": RATE, "after": FLAG, "apart": one_of(None)}
 IDS, WHERE = one_of("normalised", "normalised, missing ones apart"), one_of("argument", "column", "target", "group")
 PERSON = {"name": one_of("person"), "column": TEXT, "ids": IDS, "rows": WHOLE}
@@ -248,17 +243,14 @@ QUERY = {
     **{"weight": POSITIVE, "noise": of(int, float, type(None), above=0), "noise_multiplier": AT_LEAST_0},
     **{"clip": TEXT, "gradients": WHOLE, "acute": FLAG},
 }
+
 CERTIFICATE = {
-    **{"format": one_of(2), "delta": RATE, "neighbors": one_of(*PAIRS), "n": WHOLE},
-    **{
-        "unit": lambda x: x == {"name": "row"} or require("unit", {"column": "", **x}, PERSON),
-        "covers": one_of("bits", "reals"),
-        "selection": one_of(None),
-        "method": TEXT,
-    },
+    **{"format": one_of(2), "delta": RATE, "neighbors": one_of(*PAIRS), "n": WHOLE, "covers": one_of("bits", "reals")},
+    **{"unit": lambda x: x == {"name": "row"} or require("unit", {"column": "", **x}, PERSON), "method": TEXT},
+    **{"selection": one_of(None), "loss_bounds": of(dict, type(None))},
     **{"schedule": lambda x: x != [] and list_of(QUERY)(x), "reproducible": FLAG, "diagnostics": FLAG},
+    **{"capacities": lambda x: OBJECT(x) and all(map(WHOLE, x.values()))},
     **{"purchases": list_of(PURCHASE), "truncation_delta": AT_LEAST_0, "epsilon": lambda x: POSITIVE(x) or x == "inf"},
-    **{"capacities": lambda x: OBJECT(x) and all(map(WHOLE, x.values())), "loss_bounds": of(dict, type(None))},
     **{"leaks": list_of({"name": TEXT, "what": TEXT, "where": WHERE}), "trusted": list_of(TEXT)},
     **{"noted": list_of(TEXT), "configuration": OBJECT, "problem": OBJECT, "versions": OBJECT},
 }
@@ -292,41 +284,41 @@ class Findings:
 def check_certificate(certificate: Any, found: Findings) -> None:
     """Recompute what a certificate states."""
     require("the certificate", certificate, CERTIFICATE)
-    queries, bought = certificate["schedule"], certificate["purchases"]
-    kinds = {query["name"]: query["sampling"]["kind"] for query in queries}
+    bought, parts = certificate["purchases"], asked(certificate)
     stage = {name: place for place, one in enumerate(bought) for name in one["queries"]}  # all others: the training
-    cut, apart = ([name for name in kinds if kinds[name] == kind] for kind in ("poisson", "blocks"))
-    fit = len(kinds) == len(queries) and len(stage) == sum(len(one["queries"]) for one in bought)
-    fit = fit and len({stage.get(name) for name in apart}) <= 1  # the blocks of two stages are not disjoint
-    fit = fit and all(kinds[query["name"]] == "all" for query in queries if query["acute"])
-    if not (fit and set(stage) <= set(kinds) and set(cut) == set(certificate["capacities"])):
-        raise Damaged("the certificate: schedule, capacities, purchases and blocks do not fit together")
+    fit = set(stage) <= set(parts) and len(stage) == sum(len(one["queries"]) for one in bought)
+    if not fit or len({stage.get(name) for name in parts if parts[name].rows}) > 1:  # two stages' blocks may overlap
+        raise Damaged("the certificate: schedule, purchases and blocks do not fit together")
     found.not_met += ["{where} {name!r}: {what} was read from the records".format(**x) for x in certificate["leaks"]]
     found.notes += ["the seed was fixed: whoever knows it can subtract the noise"] * certificate["reproducible"]
     found.notes += ["values without noise were looked at, outside the guarantee"] * certificate["diagnostics"]
     found.notes += [f"trusted, not checked: {why}" for why in certificate["trusted"]] + certificate["noted"]
     if (stated := certificate["epsilon"]) == "inf":
         return found.notes.append("NO PRIVACY is claimed: epsilon is infinite")
-    stretch = 1 + INFLATION * (certificate["covers"] == "bits")
-    # Vectors at an acute angle are √2 thresholds apart at most, where other pairs are two; shares do not count on it.
-    angled = {q["name"]: 1.0 if q["acute"] and certificate["neighbors"] == "replace_one" else 0.0 for q in queries}
-    noise = {q["name"]: max(q["noise_multiplier"], 1e-9) / stretch * 2 ** (angled[q["name"]] / 2) for q in queries}
-    parts = {q["name"]: KINDS[kinds[q["name"]]](q, noise[q["name"]], certificate) for q in queries}
-    if sum(part.rows for part in parts.values()) > certificate["n"]:
-        raise Damaged(f"n = {certificate['n']} is less than the disjoint blocks of the schedule need")
-    # Samples that are cut differ from ideal ones with some probability, and (1 + e^ε) times that is lost of δ.
-    cuts = [(part, part.lost(certificate["capacities"].get(name, 0))) for name, part in parts.items() if part.lost]
-    lost = math.fsum(part.cost.count * min((1 + math.exp(min(stated, 700.0))) * chance, 1.0) for part, chance in cuts)
-    found.epsilon = cost_of(parts, certificate, certificate["delta"] - lost)
+    lost, (costs, extra, factor) = lost_of(parts, stated), summed(parts)
+    found.epsilon = extra + epsilon_of(costs, (certificate["delta"] - lost) / factor, certificate["neighbors"])
     if not found.epsilon <= stated * (1 + TOLERANCE):
         found.wrong.append(f"epsilon = {stated:g} is stated, and what was asked costs {found.epsilon:.4g}")
-    weights = {name: 2 ** angled[name] * leading([cost]) for name, (cost, *_) in met(parts).items()}
+    weights = {name: leading([one.cost]) * one.angle**2 for name, one in met(parts).items()}
     for one in bought:
         share = sum(weights.get(name, 0.0) for name in one["queries"]) / sum(weights.values())
         if not math.isclose(share, one["share"], rel_tol=TOLERANCE):
             found.wrong.append(f"share = {one['share']:.4g} is stated for the purchase {one['name']!r}: {share:.4g}")
     if not math.isclose(lost, certificate["truncation_delta"], rel_tol=ROUNDING, abs_tol=1e-16):
         found.wrong.append(f"truncation_delta = {certificate['truncation_delta']:.4g} is stated: {lost:.4g}")
+
+
+def asked(certificate: Fields) -> dict[str, Part]:
+    """Return what each query of the schedule costs."""
+    queries, capacities = certificate["schedule"], certificate["capacities"]
+    cut = {query["name"] for query in queries if query["sampling"]["kind"] == "poisson"}
+    acute = {query["sampling"]["kind"] for query in queries if query["acute"]}
+    parts = {query["name"]: part_of(query, capacities.get(query["name"], 0), certificate) for query in queries}
+    if cut != set(capacities) or acute - {"all"} or len(parts) < len(queries):
+        raise Damaged("the certificate: schedule and capacities do not fit together")
+    if sum(part.rows for part in parts.values()) > certificate["n"]:
+        raise Damaged(f"n = {certificate['n']} is less than the disjoint blocks of the schedule need")
+    return parts
 
 
 def met(parts: dict[str, Part]) -> dict[str, Part]:
@@ -340,15 +332,21 @@ def leading(costs: list[Cost]) -> float:
     return math.fsum(cost.count * (cost.rate / cost.sigma) ** 2 for cost in costs)
 
 
-def cost_of(parts: dict[str, Part], certificate: Fields, delta: float) -> float:
-    """Return ε of all queries at δ."""
+def lost_of(parts: dict[str, Part], epsilon: float) -> float:
+    """Return what of δ is lost: (1 + e^ε) times the chance that samples differ from ideal ones."""
+    growth = 1 + math.exp(min(epsilon, 700.0))
+    return math.fsum(part.cost.count * min(growth * part.slips, 1.0) for part in parts.values())
+
+
+def summed(parts: dict[str, Part]) -> tuple[list[Cost], float, float]:
+    """Return the costs of all queries, what is to be added to ε, and a factor of δ."""
     extra = 2 * LOG_RATIO + math.fsum(part.epsilon for part in parts.values())
     factor = math.exp(LOG_RATIO) * (1 + 1e-6) * math.prod(part.factor for part in parts.values())
     # Gaussian queries of all records are together one Gaussian query: the squares of 1/σ add up.
     costs = [part.cost for part in met(parts).values()]
     if full := leading([cost for cost in costs if cost.rate == 1]):
         costs = [cost for cost in costs if cost.rate < 1] + [Cost(1.0, full**-0.5, 1)]
-    return extra + epsilon_of(costs, delta / factor, certificate["neighbors"])
+    return costs, extra, factor
 
 
 # --- The bundle: what belongs together ------------------------------------------------------------------------------
@@ -378,8 +376,8 @@ def unpack(content: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if any(entry.compress_type or entry.file_size > len(content) for entry in archive.infolist()):
                 raise Damaged("the bundle is compressed, which no bundle is")
-            if set(archive.namelist()) - {SIGNATURES} != set(MEMBERS):
-                raise Damaged(f"the bundle: members differ by {sorted(set(archive.namelist()) ^ set(MEMBERS))}")
+            if odd := set(archive.namelist()) - {SIGNATURES} ^ set(MEMBERS):
+                raise Damaged(f"the bundle: members differ by {sorted(odd)}")
             members = {name: archive.read(name) for name in archive.namelist()}
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, UnicodeDecodeError) as error:
         raise Damaged(f"the bundle is damaged: {error}") from None
@@ -387,10 +385,9 @@ def unpack(content: bytes) -> dict[str, bytes]:
         raise Damaged("the bundle is damaged: it has bytes that are no part of its members")
     manifest = read_json(members["manifest.json"], "manifest.json")
     require("manifest.json", manifest, {"format": one_of(1), "members": OBJECT})
-    hashes = {name: hashlib.sha256(members[name]).hexdigest() for name in MEMBERS[:-1]}
-    odd = sorted(name for name in {*hashes, *manifest["members"]} if hashes.get(name) != manifest["members"].get(name))
-    if odd:
-        raise Damaged(f"not what the manifest says, changed or swapped: {', '.join(odd)}")
+    hashes = {(name, hashlib.sha256(members[name]).hexdigest()) for name in MEMBERS[:-1]}
+    if odd := {name for name, _ in hashes ^ set(manifest["members"].items())}:
+        raise Damaged(f"not what the manifest says, changed or swapped: {', '.join(sorted(odd))}")
     return members
 
 
@@ -404,9 +401,8 @@ def check_bundle(content: bytes, keys: list[str], found: Findings) -> None:
         if facts[member][section][name] != certificate[name]:
             found.wrong.append(f"{member}: {section}.{name} is not what the certificate states")
     paid, stated = facts["budget.json"], math.inf if certificate["epsilon"] == "inf" else certificate["epsilon"]
-    if paid is not None and not (
-        paid["granted"]["epsilon"] >= stated and paid["granted"]["delta"] >= certificate["delta"]
-    ):
+    granted = {"epsilon": math.inf, "delta": 1} if paid is None else paid["granted"]
+    if not (granted["epsilon"] >= stated and granted["delta"] >= certificate["delta"]):
         found.wrong.append("budget.json: less was granted than the certificate states")
     for audit in facts["audits.json"]:
         if audit["epsilon_lower_bound"] > audit["epsilon_claimed"] or audit["epsilon_claimed"] > stated:

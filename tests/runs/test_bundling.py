@@ -17,10 +17,14 @@ from testkit.tables import LINEAR, START, TABLE
 
 import gossamer as gs
 import gossamer_verify
+from gossamer.base.leak import Leak
 from gossamer.privacy.budget_file import fingerprint
 from gossamer.privacy.bundle import Contents
+from gossamer.privacy.certificate import certify
 from gossamer.privacy.commitment import Opening, commit
+from gossamer.privacy.facts import LossBounds, Unit
 from gossamer.privacy.signing import new_key, sign
+from gossamer.privacy.stages import TRAINING, Part, Stages
 from gossamer.privacy.statement import schema, statement
 
 
@@ -147,10 +151,30 @@ def changed(content, path, value):
     return copy
 
 
-def test_every_field_of_the_certificate_is_bound(signed, keys, tmp_path, monkeypatch):
+def eventful():
+    """A certificate with everything that a plain one has none of, but for a search, which the checker refuses."""
+    stages = Stages(
+        (Part("share", gs.methods.GD(steps=1), 0.05), Part(TRAINING, gs.methods.SGD(5, batch_size=50), 0.95))
+    )
+    planned = gs.plan(stages, 500, gs.Budget(1.0, 1e-5))
+    facts = {
+        "trusted": ("a solver",),
+        "purchases": stages.purchases(500),
+        "unit": Unit("person", "id", "normalised", 3),
+    }
+    made = certify(
+        planned, gs.ERM(gs.objectives.logistic), None, False, **facts, loss_bounds=LossBounds(1.0, 1.0, 0.25)
+    )
+    return dataclasses.replace(made, noted=("once",), leaks=(Leak("data_norm", "the largest norm", "argument"),))
+
+
+@pytest.mark.parametrize("make", [pages.certificate, pytest.param(eventful, marks=pytest.mark.slow)])
+def test_every_field_of_the_certificate_is_bound(make, keys, tmp_path, monkeypatch):
     """Each number, flag and word is changed, in turn, with all hashes mended: the signatures tell, whatever it was."""
-    monkeypatch.setattr(gossamer_verify, "cost_of", lambda parts, certificate, delta: 0.0)
-    members = gossamer_verify.unpack(signed)
+    packed = sign(contents(certificate=make()).packed(), "owner", keys / "owner.key")
+    assert not judged(tmp_path, packed, keys / "owner.pub").damaged
+    monkeypatch.setattr(gossamer_verify, "epsilon_of", lambda costs, delta, neighbors: 0.0)
+    members = gossamer_verify.unpack(packed)
     certificate = json.loads(members["certificate.json"])
     fields = list(leaves(certificate))
     assert len(fields) > 40
@@ -160,7 +184,8 @@ def test_every_field_of_the_certificate_is_bound(signed, keys, tmp_path, monkeyp
         manifest = json.loads(members["manifest.json"])
         manifest["members"]["certificate.json"] = hashlib.sha256(other).hexdigest()
         mended = {**members, "certificate.json": other, "manifest.json": json.dumps(manifest).encode()}
-        assert judged(tmp_path, gossamer_verify.pack(mended), keys / "owner.pub").code in (1, 3), path
+        found = judged(tmp_path, gossamer_verify.pack(mended), keys / "owner.pub")
+        assert found.code in (1, 3) and [*found.damaged, *found.wrong], path
 
 
 def test_a_swapped_signature_is_bad(signed, keys, tmp_path):
