@@ -219,7 +219,7 @@ def fit(
     content, lines = _told(model.certificate_, schema, recipe, records.source, time.monotonic() - begun)
     content["folder"] = None if out is None else str(out)
     if held_out is not None:
-        scores = score_table(model, schema.encode(held_out), schema.targets(held_out))
+        scores = score_table(model, recipe.rows(schema, held_out), schema.targets(held_out))
         content["test"] = {"private": False, "n": held_out.n, **scores}
         shown = "   ".join(f"{_SCORES[name]} {value:.3f}" for name, value in scores.items() if value is not None)
         lines.append(f"{shown}   (on {held_out.n} other rows; these figures are NOT private)")

@@ -110,10 +110,10 @@ def load(folder: Path) -> Run:
         raise ValueError(f"{path} is not the description of a run: {error}") from None
     content = _read(folder / "model.npz", limit)
     try:
-        model = unpack(content, pipeline["model"], recipe.record)
+        model = unpack(content, pipeline["model"], recipe.record, declared.features)
     except ValueError as error:
         raise ValueError(f"{folder / 'model.npz'}: {error}") from None
-    if model.n_features_in_ != declared.width or tuple(pipeline["model"]["classes"]) != declared.classes:
+    if model.n_features_in_ != recipe.inputs(declared) or tuple(pipeline["model"]["classes"]) != declared.classes:
         raise ValueError(f"{path}: its schema is that of another model.")
     return Run(model, declared, recipe)
 

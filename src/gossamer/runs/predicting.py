@@ -22,7 +22,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
     the score is that of the last: above 0 where that is predicted.
     """
     run.schema.check(table)
-    X = run.schema.encode(table)
+    X = run.recipe.rows(run.schema, table)
     predicted = _predicted(run, X, proba)
     columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1))}
     if run.schema.id is not None:
@@ -31,7 +31,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
     return columns | predicted
 
 
-def _predicted(run: Run, X: np.ndarray, proba: bool) -> dict[str, list[Any]]:
+def _predicted(run: Run, X: Any, proba: bool) -> dict[str, list[Any]]:
     if run.recipe.record.target == "number":
         if proba:
             raise ValueError(f"--proba is about classes, and this model predicts {run.schema.target!r}, a number.")
@@ -71,7 +71,7 @@ def csv_text(columns: dict[str, list[Any]]) -> str:
     return text.getvalue()
 
 
-def score_table(model: Any, X: np.ndarray, targets: np.ndarray) -> dict[str, float | None]:
+def score_table(model: Any, X: Any, targets: np.ndarray) -> dict[str, float | None]:
     """Return how well a model predicts these classes or numbers, by the names of the scores. NOT PRIVATE.
 
     R² is for numbers that are not all the same, and the area under the ROC curve for two classes that both occur.
