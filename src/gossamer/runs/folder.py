@@ -7,7 +7,8 @@
     bundle.zip         all of it in one file that can be signed, for `gossamer-verify`
     certificate.json   what was promised; a folder without it is not a finished run
 
-None of them depends on records but through private answers, and through what the certificate names as a leak.
+None of them depends on records but through private answers, and through what the certificate names as a leak; scores on
+another table, if the owner asked for them, are marked as not private.
 """
 
 import json
@@ -43,8 +44,8 @@ class Run(NamedTuple):
     recipe: Recipe
 
 
-def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
-    """Write the folder of a run whose estimator was fitted."""
+def save(folder: Path, model: Any, schema: Schema, recipe: Recipe, tested: Mapping[str, Any] | None = None) -> None:
+    """Write the folder of a run whose estimator was fitted; `tested` is how well it predicts another table."""
     from gossamer.report import render
 
     content, description = pack(model, recipe.record)
@@ -58,6 +59,8 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
         "recipe": recipe.to_dict(),
         "model": description,
     }
+    if tested is not None:
+        pipeline["test"] = dict(tested)
     report = render(model.certificate_, model.history_, pipeline)
     atomic.write_bytes(folder / "model.npz", content)
     atomic.write_text(folder / "pipeline.json", json.dumps(pipeline, indent=2, ensure_ascii=False, allow_nan=False))

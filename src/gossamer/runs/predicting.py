@@ -5,8 +5,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gossamer.base import atomic
 from gossamer.runs.folder import Run
 from gossamer.tables.table import Table
@@ -69,22 +67,6 @@ def csv_text(columns: dict[str, list[Any]]) -> str:
     writer.writerow(map(_harmless, columns))
     writer.writerows(map(_harmless, row) for row in zip(*columns.values(), strict=True))
     return text.getvalue()
-
-
-def score_table(model: Any, X: Any, targets: np.ndarray) -> dict[str, float | None]:
-    """Return how well a model predicts these classes or numbers, by the names of the scores. NOT PRIVATE.
-
-    R² is for numbers that are not all the same, and the area under the ROC curve for two classes that both occur.
-    """
-    from sklearn.metrics import r2_score, roc_auc_score
-
-    several = len(set(targets.tolist())) > 1
-    if not hasattr(model, "classes_"):
-        return {"r2": float(r2_score(targets, model.predict(X))) if several else None}
-    auc = None
-    if several and len(model.classes_) == 2:
-        auc = float(roc_auc_score(targets == model.classes_[1], model.decision_function(X)))
-    return {"accuracy": float(np.mean(model.predict(X) == targets)), "auc": auc}
 
 
 def _harmless(cell: Any) -> Any:
