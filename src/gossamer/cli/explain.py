@@ -67,7 +67,7 @@ def _draw_functions(path: Path, title: str, shown: "list[Effect]", scores: list[
     """Draw a small picture for each column: a curve of a number, and points for values and for what is missing."""
     from gossamer.experiments.outputs import save_figure
 
-    across = min(3, len(shown))
+    across = 2 if len(shown) == 4 else min(3, len(shown))
     down = -(-len(shown) // across)
 
     def draw(figure: Any) -> None:

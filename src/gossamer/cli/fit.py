@@ -194,8 +194,9 @@ def fit(
     with shared.warnings_as_lines():
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
         shared.note(schema.remarks(records))
-        neighbors = promise.neighbors.value
-        budget = fitting.promise(records, schema, promise.epsilon, promise.delta, neighbors, weak_delta=run.weak_delta)
+        budget = fitting.promise(
+            records, schema, promise.epsilon, promise.delta, promise.neighbors.value, weak_delta=run.weak_delta
+        )
         if held_out is not None and not schema.is_open:
             schema.check(held_out)  # what is wrong with it is better known before anything is spent
             schema.targets(held_out)

@@ -157,7 +157,7 @@ OBJECTIVES = _table(
         ),
         Objective(
             "additive",
-            "additive model for classes",
+            "additive model",
             "gossamer.learn.PrivateAdditiveClassifier",
             target="classes",
             methods=_ERM,
@@ -167,7 +167,7 @@ OBJECTIVES = _table(
         ),
         Objective(
             "additive-regression",
-            "additive model for a number",
+            "additive regression",
             "gossamer.learn.PrivateAdditiveRegressor",
             target="number",
             methods=_ERM,

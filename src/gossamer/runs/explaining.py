@@ -56,10 +56,15 @@ def explain(run: Run) -> list[Effect]:
     return sorted(effects, key=lambda effect: -effect.span)
 
 
-def told(run: Run) -> dict[str, Any]:
-    """Return the effects as plain values."""
+def is_readable(run: Run) -> bool:
+    """Whether each column has an effect of its own on the scores of a model."""
+    return run.recipe.record.additive or hasattr(run.model, "coef_") or len(getattr(run.model, "layers_", ())) == 1
+
+
+def told(run: Run, most: int | None = None) -> dict[str, Any]:
+    """Return the effects as plain values; of the columns that matter most, if there are more."""
     columns = []
-    for each in explain(run):
+    for each in explain(run)[:most]:
         plain = {"column": each.column, "values": list(each.values), "effects": each.scores.tolist()}
         if each.curve is not None:
             plain["curve"] = {"values": each.curve[0].tolist(), "effects": each.curve[1].tolist()}
@@ -89,7 +94,7 @@ def _weights(run: Run) -> np.ndarray:
     model = run.model
     if hasattr(model, "coef_"):
         return np.atleast_2d(model.coef_).T
-    if len(model.layers_) > 1:
+    if not is_readable(run):
         raise ValueError(
             "this model is a network with hidden layers, in which columns act together: no column has an effect of its "
             "own. Train without --hidden for a model that can be read."

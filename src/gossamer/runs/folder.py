@@ -47,6 +47,7 @@ class Run(NamedTuple):
 def save(folder: Path, model: Any, schema: Schema, recipe: Recipe, tested: Mapping[str, Any] | None = None) -> None:
     """Write the folder of a run whose estimator was fitted; `tested` is how well it predicts another table."""
     from gossamer.report import render
+    from gossamer.runs import explaining
 
     content, description = pack(model, recipe.record)
     pipeline = {
@@ -59,6 +60,9 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe, tested: Mappi
         "recipe": recipe.to_dict(),
         "model": description,
     }
+    run = Run(model, schema, recipe)
+    if explaining.is_readable(run):
+        pipeline["learned"] = explaining.told(run, explaining.MOST_SHOWN)
     if tested is not None:
         pipeline["test"] = dict(tested)
     report = render(model.certificate_, model.history_, pipeline)
