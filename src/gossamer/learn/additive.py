@@ -48,7 +48,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 
     def outline(self, n: int, columns: int, classes: int = 2) -> Task:
         """Return what `pose` would make of n records with so many columns, all numbers, but without records."""
-        self._expansion = self._expand(n, (Number(0.0, 1.0),) * columns)
+        self._expansion = self.expansion(n, (Number(0.0, 1.0),) * columns)
         return self._pose(nobody(n, columns), nobody(n), classes)
 
     def _encode(self, X: Any, reset: bool, n: int | None = None) -> np.ndarray:
@@ -58,7 +58,7 @@ class PrivateAdditiveModel(PrivateEstimator):
             if reset:
                 gaps = tuple(place for place, declared in enumerate(X.columns.values()) if declared.missing)
                 self._read = set()
-                self._expansion = self._expand(len(X) if n is None else n, coded_kinds(X.columns), gaps)
+                self._expansion = self.expansion(len(X) if n is None else n, coded_kinds(X.columns), gaps)
             return X.values
         columns = _columns.of(X)
         if columns is None:
@@ -68,13 +68,14 @@ class PrivateAdditiveModel(PrivateEstimator):
             _columns.check_names(self, X, reset)
         if reset:
             kinds, self._read = _columns.kinds(columns, self._names(), self.bounds, self.categories)
-            self._expansion = self._expand(len(columns[0]) if n is None else n, kinds)
+            self._expansion = self.expansion(len(columns[0]) if n is None else n, kinds)
         return self._expansion.encode(columns)
 
     def _count(self, y: np.ndarray, person: Any) -> int:
         return count(self._records(y, person))
 
-    def _expand(self, n: int, kinds: tuple[Any, ...], gaps: tuple[int, ...] = ()) -> Expansion:
+    def expansion(self, n: int, kinds: tuple[Any, ...], gaps: tuple[int, ...] = ()) -> Expansion:
+        """Return the functions that n records get of columns of these kinds, by public numbers alone."""
         budget = self.budget(n)
         worth = mu(budget.epsilon, budget.delta) / (2 if budget.neighbors == "replace_one" else 1)
         numbers = len(Expansion(kinds, 1).smooth)
