@@ -29,6 +29,7 @@ def inputs(tmp_path):
 
 OBJECTIVES = {
     "auc": (),
+    "additive": (),
     "network": ("--hidden", "3", "--clip", "0.5"),
     "dro": ("--divergence", "kl", "--radius", "0.3", "--hidden", "3"),
     "worst-group": ("--group", "ward"),

@@ -83,7 +83,7 @@ kind = "number"
 low = 0
 high = 100
 """
-QUICK = ("--seed", "0", "--epsilon", "8", "--delta", "1e-3")
+QUICK = ("--seed", "0", "--epsilon", "8", "--delta", "4e-4")
 
 
 @pytest.fixture(scope="module")

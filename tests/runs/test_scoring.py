@@ -5,8 +5,9 @@ import pytest
 from sklearn.metrics import brier_score_loss, precision_score, r2_score, recall_score, roc_auc_score
 
 from gossamer.learn import PrivateLinearRegression, PrivateLogisticRegression
+from gossamer.report.learned import SCORES
 from gossamer.runs.recipe import Recipe
-from gossamer.runs.scoring import NAMES, score_lines, score_table
+from gossamer.runs.scoring import score_lines, score_table
 from gossamer.tables import Declaration, Number, Schema, parse_csv
 
 COLUMNS = {"x": Declaration(Number(-1, 1))}
@@ -58,7 +59,7 @@ def test_scores_of_classes_are_those_of_scikit_learn():
     assert sum(of["n"] for of in found["groups"].values()) == 300
     shown = score_lines(found)
     assert shown[0].endswith("these figures are NOT private. Precision and recall are those of 'yes'.")
-    assert shown[1].split() == ["rows", "AUC", "accuracy", "Brier", "score", "precision", "recall"]
+    assert shown[1].split() == ["rows", "AUC", "Accuracy", "Brier", "score", "Precision", "Recall"]
     assert [line.split("  ")[0] for line in shown[2:]] == ["all", "ward = A", "ward = B"]
 
 
@@ -73,7 +74,7 @@ def test_standard_errors_are_the_spread_over_tables():
         numbers = score_table(regressor(), Recipe("linear"), NUMBER, drawn)
         classes = score_table(classifier(CLASSES), Recipe("logistic"), CLASSES, draw(100, rng)[0])
         found.append({**numbers, **classes, "errors": {**numbers["errors"], **classes["errors"]}})
-    for score in NAMES:
+    for score in SCORES:
         spread = np.std([each[score] for each in found], ddof=1)
         assert np.mean([each["errors"][score] for each in found]) == pytest.approx(spread, rel=0.2), score
 

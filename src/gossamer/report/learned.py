@@ -12,7 +12,7 @@ from gossamer.report.figures import Axis, Line, chart, tame
 from gossamer.report.markup import Markup, element, join, number
 from gossamer.report.parts import paragraphs, remark, section, table
 
-_SCORES = {
+SCORES = {
     "auc": "AUC",
     "accuracy": "Accuracy",
     "brier": "Brier score",
@@ -20,6 +20,7 @@ _SCORES = {
     "recall": "Recall",
     "r2": "R²",
 }
+"""What each score is called, in the order in which they are told."""
 _MOST_DRAWN, _MOST_LISTED, _LONGEST = 6, 12, 50
 
 
@@ -28,7 +29,7 @@ def scores(pipeline: Mapping[str, Any]) -> Markup:
     content = pipeline.get("test")
     if not isinstance(content, Mapping):
         return Markup()
-    names = [name for name in _SCORES if name in content]
+    names = [name for name in SCORES if name in content]
     groups = content.get("groups")
     parts = [("all rows", content)]
     if isinstance(groups, Mapping):
@@ -41,7 +42,7 @@ def scores(pipeline: Mapping[str, Any]) -> Markup:
         "Scores on another table, ± one standard error. They were computed from its rows without noise: they are NOT "
         f"private, and the promise does not cover that table.{of}"
     )
-    headers = ("Rows", "Number", *(_SCORES[name] for name in names))
+    headers = ("Rows", "Number", *(SCORES[name] for name in names))
     return section("How good it is", paragraphs(told), table("Scores", headers, rows, numeric=range(1, len(headers))))
 
 

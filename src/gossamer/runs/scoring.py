@@ -5,19 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from gossamer.report.learned import SCORES
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.schema import Schema
 from gossamer.tables.table import Table
 
-NAMES = {
-    "auc": "AUC",
-    "accuracy": "accuracy",
-    "brier": "Brier score",
-    "precision": "precision",
-    "recall": "recall",
-    "r2": "R²",
-}
-"""What each score is called, in the order in which they are told."""
 _Scores = dict[str, tuple[float, float]]
 """Each score and its standard error, over tables of as many rows like this one."""
 
@@ -58,9 +50,9 @@ def score_table(model: Any, recipe: Recipe, schema: Schema, table: Table) -> dic
 
 def score_lines(content: dict[str, Any]) -> list[str]:
     """Return scores as a table for people."""
-    names = [name for name in NAMES if name in content]
+    names = [name for name in SCORES if name in content]
     parts = {"all": content} | {f"{content['group']} = {name}": of for name, of in content.get("groups", {}).items()}
-    cells = [["", "rows", *(NAMES[name] for name in names)]]
+    cells = [["", "rows", *(SCORES[name] for name in names)]]
     cells += [[title, str(of["n"]), *(_shown(of, name) for name in names)] for title, of in parts.items()]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     table = [
