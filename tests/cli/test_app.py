@@ -46,7 +46,7 @@ def test_fit_shows_accuracy_auc_and_the_certificate(tmp_path):
             "table.csv is a file where a folder is needed",
         ),
         (["fit", "--epsilon", "1,0", "--json"], "Invalid value for '--epsilon'"),
-        (["fit", "--objective", "aucc"], "'aucc' is not one of 'logistic', 'network', 'linear', 'auc'"),
+        (["fit", "--objective", "aucc"], "'aucc' is not one of 'logistic', 'network', 'linear', 'additive'"),
         (["fly"], "No such command 'fly'"),
         (["budget", "init", "--epsilon", "1", "--delta", "1e-6"], "Missing option '--data'"),
         (["budget", "init", "--epsilon", "1", "--delta", "1e-6", "--data", "no.csv"], "no.csv does not exist. Check"),

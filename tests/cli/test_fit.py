@@ -17,7 +17,7 @@ from gossamer.engine.checkpoints import Checkpoints
 from gossamer.privacy.budget_file import BudgetFile
 from gossamer.runs.auditing import attack_canary, attack_members
 from gossamer.runs.folder import FILES, load, load_certificate
-from gossamer.runs.predicting import score_table
+from gossamer.runs.scoring import score_table
 from gossamer.tables.reading import read_table
 
 
@@ -29,6 +29,7 @@ def inputs(tmp_path):
 
 OBJECTIVES = {
     "auc": (),
+    "additive": (),
     "network": ("--hidden", "3", "--clip", "0.5"),
     "dro": ("--divergence", "kl", "--radius", "0.3", "--hidden", "3"),
     "worst-group": ("--group", "ward"),
@@ -68,7 +69,7 @@ def test_every_objective_leaves_a_run_that_can_be_attacked(inputs, tmp_path, obj
     assert loaded.model.classes_.tolist() == ["no", "=yes"]
     records = read_table(table)
     if objective != "dro":  # of which a network learns nothing in so few steps on 60 rows
-        assert score_table(loaded.model, loaded.schema.encode(records), loaded.schema.labels(records))["auc"] > 0.6
+        assert score_table(loaded.model, loaded.recipe, loaded.schema, records)["auc"] > 0.6
     certificate = load_certificate(out)
     assert certificate.verify()
     bought = {"auc": ["share of positives"], "worst-group": ["shares of groups"]}.get(objective, [])
@@ -87,7 +88,8 @@ def test_the_default_objective_and_a_table_to_test_with(inputs, tmp_path):
     shown = gossamer("fit", table, "--schema", schema, "--out", tmp_path / "run", "--test", table, *QUICK)
     assert "Private logistic regression" in shown.stdout
     assert "'ill' is one of 'no', '=yes'; a score above 0 says '=yes'." in shown.stdout
-    assert "60 other rows; these figures are NOT private" in shown.stdout
+    assert "these figures are NOT private. Precision and recall are those of '=yes'." in shown.stdout
+    assert "ward = B" in shown.stdout
     assert "holds: recomputed" in shown.stdout
     again = finished_run() / "run"
     for name in ("model.npz", "history.csv"):  # a seed fixes them
@@ -184,6 +186,19 @@ MISTAKES = {
         "{table} --schema {schema} --epsilon -1 --out {out}",
         "above 0. Typical values are 0.1 to 10; inf trains",
     ),
+    "a weak delta": (
+        "{table} --schema {schema} --delta 0.02 --out {out} --budget {budget}",
+        "delta = 0.02 is above 1/n = 0.017: it would allow publishing one of the 60 rows in the clear. Nothing was "
+        "spent. Choose a smaller one, such as --delta 0.01; `gossamer fit` takes it as it is with --weak-delta.",
+    ),
+    "no header": (
+        "{headless} --target ill --out {out}",
+        "Its first line has numbers; it must hold the names of the columns",
+    ),
+    "another group than the schema's": (
+        "{table} --schema {schema} --objective worst-group --group bill --out {out}",
+        "--group bill differs from",
+    ),
     "too much": ("{table} --schema {schema} --epsilon 40 --out {out} --budget {budget}", "more than"),
     "a budget for the demo": ("--budget {budget}", "--budget is for a table of yours"),
     "an empty table": ("{empty} --schema {schema} --out {out} --budget {budget}", "has a header but no rows"),
@@ -242,7 +257,8 @@ def places(tmp_path_factory):
     for name, rows in tables.items():
         (folder / f"{name}.csv").write_text("age,bill,ward,ill\n" + rows)
     BudgetFile.create(folder / "budget", 5.0, 0.1, "replace_one", table)
-    paths = {name: folder / f"{name}.csv" for name in tables}
+    (folder / "headless.csv").write_text("1,2,A,no\n" * 12)
+    paths = {name: folder / f"{name}.csv" for name in (*tables, "headless")}
     paths |= {"folder": folder, "groupless": folder / "groupless.toml"}
     return {**paths, "table": table, "schema": schema, "budget": folder / "budget", "run": finished_run() / "run"}
 
@@ -257,6 +273,17 @@ def test_a_mistake_is_one_line_and_costs_nothing(places, tmp_path, name):
     assert "\n" not in str(error.value)
     assert BudgetFile(places["budget"]).entries() == []
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_a_weak_delta_that_is_meant_is_taken_and_a_bad_test_table_loses_nothing(inputs, tmp_path):
+    table, _ = inputs
+    (tmp_path / "later.csv").write_text("age,bill,ward,ill\n5,5,A,perhaps\n")
+    options = ("--target", "ill", "--ignore", "bill", "--ignore", "ward", "--bounds", "age=0:100", *QUICK[2:])
+    told = ("--epsilon", "30", "--delta", "0.02", "--weak-delta", "--test", tmp_path / "later.csv")
+    shown = gossamer("fit", table, *options, *told, "--out", tmp_path / "run")  # classes are bought: nobody knew them
+    assert "--test: there are no scores, because" in shown.stderr and "holds: recomputed" in shown.stdout
+    assert load_certificate(tmp_path / "run").delta == 0.02
 
 
 @pytest.mark.slow

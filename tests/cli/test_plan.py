@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer.cli import app
+from gossamer.engine.forecast import expected_loss
 
 RUN = CliRunner()
 
@@ -44,6 +46,11 @@ def test_the_plan_is_that_of_what_fit_would_run():
         (n, epsilon) for n in (200, 2000, 20_000) for epsilon in (0.5, 1.0, 2.0, 4.0)
     ]
     assert content["table"][5]["noise_multiplier"] == query["noise_multiplier"]  # what is learnt from
+    energy = gs.methods.Whitened.energy(gs.objectives.logistic, 2000, 9, budget=budget)
+    assert content["expected_loss"] == expected_loss(energy, "AUC")._asdict()
+    losses = [cell["expected_loss"] for cell in content["table"]]
+    assert losses[5] == content["expected_loss"]["about"]
+    assert all(np.diff(np.reshape(losses, (3, 4)), axis=axis).max() <= 0 for axis in (0, 1)), "no more for more n or ε"
 
 
 def test_the_text_says_the_same():
@@ -51,7 +58,8 @@ def test_the_text_says_the_same():
     for words in (
         "SGD: (1, 1e-06)-DP",
         "5 times, of a Poisson sample at rate 0.75",
-        "noise-to-signal",
+        "gradient: noise-to-signal",
+        "in brackets, noise-to-signal:",
         "7,500 gradients",
         "≤ ",
         " s here",
@@ -61,7 +69,9 @@ def test_the_text_says_the_same():
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.split()[:1] in (["200"], ["2000"])}
     assert rows["200"] == ["-"] * 4
     assert len(rows["2000"]) == 12
-    assert "≤" not in call("--n", 2000, "--no-table")
+    told = call("--n", 2000, "--objective", "linear", "--no-table")
+    assert "≤" not in told and "noise-to-signal" not in told
+    assert "expect an R² about 0.0" in told and "below that of the same model without privacy" in told
     assert "--exact" in call("--n", 10**6, "--no-table", "--method", "SGD")
 
 

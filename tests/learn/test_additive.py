@@ -69,6 +69,22 @@ def test_rows_are_short_and_functions_are_their_parts():
         np.testing.assert_allclose(total, rows @ weights, atol=5e-3)  # between points of the grid: lines
 
 
+def test_a_missing_value_is_a_part_of_its_own_or_nothing():
+    """Where its flag is 1 the rest of its column is 0, so that no row becomes longer."""
+    whole = Expansion(KINDS, 4, gaps=(0, 1))
+    rng = np.random.default_rng(0)
+    x = np.array([[-2, -2, -2], [0.5, -2, 0.25], [-2, 1, -1], [0, 0, 0]], np.float32)
+    rows = np.stack([np.asarray(whole(row)) for row in x])
+    assert whole.width == EXPANSION.width + 2
+    np.testing.assert_allclose(rows[:, -2:] * np.sqrt(3), [[1, 1], [0, 1], [1, 0], [0, 0]])
+    assert not rows[0, :-2].any()
+    norms = np.linalg.norm(rows, axis=1) * np.sqrt(3)
+    assert norms.argmax() == 3 and norms[3] == pytest.approx(2), "the code 0 is the longest that a column can be"
+    weights = rng.normal(size=(whole.width, 2))
+    total = sum(shape(x[:, place]) for place, shape in enumerate(whole.functions(weights, Warps.none(2))))
+    np.testing.assert_allclose(total, rows @ weights, atol=1e-6)
+
+
 def test_crowded_columns_are_straightened():
     """Nine tenths of the records in the first bin take about half of the way; bins below the noise count as empty."""
     shares = np.array([[0.9, 0.1, 0.004, -0.3]])

@@ -318,3 +318,63 @@ def test_no_text_from_outside_becomes_markup_and_all_of_it_is_there(texts, anyth
 def test_the_reader_would_notice():
     with pytest.raises(AssertionError, match="script"):
         Page(Markup(render(certificate(), {}, PIPELINE).replace("income", "<script>alert(1)</script>")))
+
+
+LEARNED = {
+    "moves": "the log-odds of 'yes'",
+    "scores": ["yes"],
+    "columns": [
+        {
+            "column": "age",
+            "values": ["0", "50", "<b>missing</b>"],
+            "effects": [[-1.5], [0.0], [0.25]],
+            "curve": {"values": [0.0, 50.0, 100.0], "effects": [[-1.5], [0.0], [2.0]]},
+        },
+        {"column": "ward", "values": ["A", "B"], "effects": [[-0.1], [0.1]]},
+    ],
+}
+TEST = {
+    "private": False,
+    "n": 40,
+    "auc": 0.8125,
+    "recall": None,
+    "errors": {"auc": 0.0625},
+    "positive": "yes",
+    "group": "ward",
+    "groups": {"A": {"n": 20, "auc": 0.75, "errors": {"auc": 0.125}}},
+}
+
+
+def test_a_report_leads_with_the_model_and_warns_once():
+    """What was trained, how good it is, what it learned, then the promise; but a broken promise comes before all."""
+    told = {**PIPELINE, "learned": LEARNED, "test": TEST}
+    page = report(dataclasses.replace(certificate(), leaks=(LEAK,)), pipeline=told)
+    order = ["Privacy report", "How good it is", "What it learned", "The promise", "What was promised"]
+    places = [page.pieces.index(heading) for heading in order]
+    assert places == sorted(places)
+    assert page.text.count(NOT_MET) == 1
+    for text in ("0.812", "± 0.062", "ward = A", "they are NOT private", "+0.25", "<b>missing</b>"):
+        assert text in page.text, text
+    assert any(attributes.get("id") == "shape-0" for _, attributes in page.elements)
+    broken = report(dataclasses.replace(certificate(), reproducible=True), pipeline=told)
+    assert broken.pieces.index("✕ Do not rely on this promise") < broken.pieces.index("How good it is")
+
+
+@pytest.mark.parametrize(
+    "learned",
+    [
+        None,
+        [],
+        {"scores": ["yes"]},
+        {**LEARNED, "columns": 7},
+        {**LEARNED, "columns": []},
+        {**LEARNED, "scores": ["a", "b"]},
+        {**LEARNED, "columns": [{**LEARNED["columns"][0], "effects": [["x"], [0], [1]]}]},
+        {**LEARNED, "columns": [{**LEARNED["columns"][0], "effects": [[math.inf], [0], [1]]}]},
+        {**LEARNED, "columns": [{**LEARNED["columns"][0], "curve": {"values": [1, 1], "effects": [[0], [1]]}}]},
+        {**LEARNED, "columns": [{**LEARNED["columns"][0], "curve": {"values": [1], "effects": [[0]]}}]},
+    ],
+)
+def test_what_is_not_an_explanation_is_not_shown(learned):
+    page = report(pipeline={**PIPELINE, "learned": learned, "test": [1]})
+    assert "What it learned" not in page.pieces and "How good it is" not in page.pieces

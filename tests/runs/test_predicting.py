@@ -5,7 +5,7 @@ import pytest
 
 from gossamer.learn import PrivateLinearRegression, PrivateLogisticRegression
 from gossamer.runs.folder import Run
-from gossamer.runs.predicting import csv_text, predict_table, score_table
+from gossamer.runs.predicting import csv_text, predict_table
 from gossamer.runs.recipe import Recipe
 from gossamer.tables.encoding import Declaration
 from gossamer.tables.kinds import Number
@@ -57,26 +57,15 @@ def test_what_is_no_probability_is_not_called_one():
             predict_table(Run(model, schema, Recipe(objective)), parse_csv("x\n7.5\n", "a table"), proba=True)
 
 
-def test_scores():
-    """Of the three pairs of a yes and a no, one is in the wrong order."""
-    X = np.array([[2.0], [1.0], [-1.0], [1.5]])
-    scores = score_table(classifier(["no", "yes"], [[1]]), X, np.array(["yes", "yes", "yes", "no"]))
-    assert scores == {"accuracy": 0.5, "auc": pytest.approx(1 / 3)}
-    assert score_table(classifier(["no", "yes"], [[1]]), X, np.array(["no"] * 4))["auc"] is None
-
-
 def regressor():
     model = PrivateLinearRegression()
     model.n_features_in_, model.coef_, model.intercept_ = 1, np.array([2.0]), 5.0
     return model
 
 
-def test_numbers_are_predicted_and_scored():
+def test_numbers_are_predicted():
     run = Run(regressor(), Schema("y", (), {"x": Declaration(Number(0, 10))}, target_range=(0, 9)), Recipe("linear"))
     table = parse_csv("x\n7.5\n5\n", "a table")
     assert predict_table(run, table, proba=False) == {"row": [1, 2], "predicted y": [6.0, 5.0]}
     with pytest.raises(ValueError, match="--proba is about classes"):
         predict_table(run, table, proba=True)
-    X = np.array([[0.0], [1.0]])
-    assert score_table(regressor(), X, np.array([5.0, 7.0])) == {"r2": 1.0}
-    assert score_table(regressor(), X, np.array([6.0, 6.0])) == {"r2": None}

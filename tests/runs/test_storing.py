@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.learn import (
+    PrivateAdditiveClassifier,
+    PrivateAdditiveRegressor,
     PrivateAUCClassifier,
     PrivateDROClassifier,
     PrivateLinearRegression,
@@ -20,7 +22,10 @@ from gossamer.learn import (
     PrivateMLPClassifier,
 )
 from gossamer.learn._objectives import OBJECTIVES
+from gossamer.learn._shapes import Expansion, Warps
 from gossamer.runs.storing import largest_size, pack, unpack
+from gossamer.tables import Amount, Category, Declaration, Number
+from gossamer.tables.encoding import Coded, coded_kinds
 
 RNG = np.random.default_rng(0)
 D = 7
@@ -40,6 +45,23 @@ def fitted(kind, classes, **attributes):
 
 def layers(*widths):
     return [{"weights": RNG.normal(size=(m, k)), "bias": RNG.normal(size=k)} for m, k in itertools.pairwise(widths)]
+
+
+COLUMNS = {
+    "age": Declaration(Number(0.0, 10.0), missing=True),
+    "job": Declaration(Category(("a", "b", "c"))),
+    "gain": Declaration(Amount(100.0)),
+}
+CODES = RNG.choice([-2, -1, 0, 1, 0.3], (50, 3)) * np.array([1, 0, 1]) + RNG.integers(-2, 3, (50, 3)) * [0, 1, 0]
+
+
+def functions(outputs):
+    """Return what an additive model of these columns has learned."""
+    kinds = coded_kinds(COLUMNS)
+    expansion, warps = Expansion(kinds, 3, gaps=(0,)), Warps.of(RNG.dirichlet(np.ones(8), 2), 0.01)
+    shapes = expansion.functions(RNG.normal(size=(expansion.width, outputs)), warps)
+    names = np.array(list(COLUMNS), object)
+    return {"shapes_": dict(zip(COLUMNS, shapes, strict=True)), "n_features_in_": 3, "feature_names_in_": names}
 
 
 MODELS = {
@@ -64,6 +86,10 @@ MODELS = {
     "network": fitted(PrivateMLPClassifier, ["a", "b"], layers_=layers(D, 4, 1), data_norm_=2.5, threshold_=0.5),
     "dro": fitted(PrivateDROClassifier, ["a", "b", "c"], layers_=layers(D, 4, 3, 3), data_norm_=2.5),
     "linear": fitted(PrivateLinearRegression, None, coef_=RNG.normal(size=D), intercept_=float(RNG.normal())),
+    "additive": fitted(
+        PrivateAdditiveClassifier, ["a", "b", "c"], **functions(3), intercept_=RNG.normal(size=3), threshold_=0.0
+    ),
+    "additive-regression": fitted(PrivateAdditiveRegressor, None, **functions(1), intercept_=RNG.normal(size=1)),
     "worst-group": fitted(
         PrivateDROClassifier,
         ["a", "b"],
@@ -80,13 +106,30 @@ def test_a_stored_model_predicts_the_same(name):
     model, objective = MODELS[name], OBJECTIVES.get(name, OBJECTIVES["logistic"])
     content, description = pack(model, objective)
     assert len(content) <= largest_size(description, objective)
-    loaded = unpack(content, json.loads(json.dumps(description)), objective)
+    loaded = unpack(content, json.loads(json.dumps(description)), objective, COLUMNS)
     assert type(loaded) is type(model)
-    for function in ("predict", "predict_proba", "decision_function")[: 1 if name == "linear" else 3]:
-        np.testing.assert_array_equal(getattr(loaded, function)(X), getattr(model, function)(X))
+    rows = Coded(COLUMNS, CODES) if objective.additive else X
+    for function in ("predict", "predict_proba", "decision_function")[: 1 if objective.target == "number" else 3]:
+        np.testing.assert_array_equal(getattr(loaded, function)(rows), getattr(model, function)(rows))
     public = {key for key in vars(model) if key.endswith("_")}
     assert {key for key in vars(loaded) if key.endswith("_")} == public
     assert pack(loaded, objective) == (content, description)
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "match"),
+    [
+        ({"points": [0, 4, 9]}, COLUMNS, "points must be whole numbers"),
+        ({"points": [10, 4]}, COLUMNS, "a number for each column"),
+        ({}, dict(list(COLUMNS.items())[:2]), "functions of 3 columns, and 2 are declared"),
+        ({}, {**COLUMNS, "job": Declaration(Category(("a", "b", "c", "d")))}, "the function of column 'job' is not"),
+        ({}, {**COLUMNS, "gain": Declaration(Number(0, 1))}, "the function of column 'gain' is not"),
+    ],
+)
+def test_functions_of_other_columns_are_refused(change, columns, match):
+    content, description = pack(MODELS["additive"], OBJECTIVES["additive"])
+    with pytest.raises(ValueError, match=match):
+        unpack(content, {**description, **change}, OBJECTIVES["additive"], columns)
 
 
 def test_a_model_from_before_thresholds_decides_at_one_half():

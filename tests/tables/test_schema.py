@@ -8,6 +8,7 @@ import pytest
 
 from gossamer.base.leak import Leak
 from gossamer.tables import Amount, Category, Declaration, Hashed, Ignore, Number, Schema, parse_csv
+from gossamer.tables.encoding import Columns, coded_kinds
 
 AGE = Declaration(Number(10, 90))
 SCHEMA = Schema(
@@ -37,6 +38,17 @@ def encoded(declared, *values, decimal="."):
     schema, table = Schema("y", ("no", "yes"), {"x": declared}), table_of("x", *values, decimal=decimal)
     schema.check(table)
     return schema.encode(table).tolist()
+
+
+def test_each_column_has_a_code():
+    """One number a column, by the same rules as its columns of the encoding; −2 for what is missing."""
+    kinds = {"age": AGE, "gain": Declaration(Amount(99)), "sex": Declaration(Category(("F", "M")))}
+    kinds["town"] = Declaration(Hashed(4), missing=True)
+    table = parse_csv("age,gain,sex,town\n70,99,M,Oslo\n,0,X,\n500,?,?,oslo\n", "a file")
+    coded = Columns(kinds).coded(table)
+    bucket = Hashed(4).bucket("Oslo")
+    np.testing.assert_allclose(coded.values, [[0.75, 1, 1, bucket], [-2, -1, -1, -2], [1, -2, -2, bucket]])
+    assert coded_kinds(coded.columns)[3] == Category(tuple(f"town: bucket {i}" for i in range(4)))
 
 
 def test_each_column_becomes_what_the_schema_says():

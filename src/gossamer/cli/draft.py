@@ -91,20 +91,15 @@ def _buy(
     import json
 
     from gossamer.base import atomic
-    from gossamer.privacy.budget import Budget
+    from gossamer.runs import fitting
     from gossamer.runs.private_draft import private_schema
-    from gossamer.tables.ids import persons_of
     from gossamer.tables.schema_files import schema_to_dict, schema_to_toml
 
-    epsilon, delta = promise
     if certificate is not None:
         shared.require_writable("--certificate", certificate)
     shared.note(opened.remarks(records))
-    ids = opened.person_of(records)
-    n = records.n if ids is None else persons_of(ids).number
     with shared.warnings_as_lines():
-        budget = Budget(epsilon, n**-1.1 if delta is None else delta)
-        bought, promised = private_schema(records, opened, budget)
+        bought, promised = private_schema(records, opened, fitting.promise(records, opened, *promise, "replace_one"))
     if certificate is not None:
         atomic.write_text(certificate, promised.to_json())
     if out is not None:

@@ -10,17 +10,16 @@ from gossamer.cli import shared
 if TYPE_CHECKING:
     from gossamer.runs.explaining import Effect
 
-_MOST_DRAWN = 12
-
 
 def explain(
     run: Annotated[Path, typer.Argument(help="The folder of a run, as `gossamer fit --out` wrote it.")],
     plot: Annotated[Path | None, typer.Option(help="Also draw the columns that matter most, to a file .png.")] = None,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Print how far each column moves the score of a linear model, the one that matters most first.
+    """Print how far each column moves the score of a linear or additive model, the one that matters most first.
 
-    It is read off the released model, so that it costs no privacy.
+    Of an additive model, --plot draws the function of each column. It is read off the released model, so that it costs
+    no privacy.
     """
     from gossamer.runs import explaining
     from gossamer.runs.folder import load
@@ -31,14 +30,9 @@ def explain(
     effects, scores = explaining.explain(loaded), explaining.scores_of(loaded)
     title = f"How far each column moves {explaining.meaning(loaded)}"
     if plot is not None:
-        _draw(plot, title, effects, scores)
-    content = {
-        "scores": scores,
-        "columns": [
-            {"column": each.column, "values": list(each.values), "effects": each.scores.tolist()} for each in effects
-        ],
-    }
-    shared.say(as_json, content, "\n".join(_lines(title, effects, scores)))
+        draw = _draw_functions if loaded.recipe.record.additive else _draw
+        draw(plot, title, effects[: explaining.MOST_SHOWN], scores)
+    shared.say(as_json, explaining.told(loaded), "\n".join(_lines(title, effects, scores)))
 
 
 def _lines(title: str, effects: "list[Effect]", scores: list[str]) -> list[str]:
@@ -69,10 +63,41 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def _draw(path: Path, title: str, effects: "list[Effect]", scores: list[str]) -> None:
+def _draw_functions(path: Path, title: str, shown: "list[Effect]", scores: list[str]) -> None:
+    """Draw a small picture for each column: a curve of a number, and points for values and for what is missing."""
     from gossamer.experiments.outputs import save_figure
 
-    shown = effects[:_MOST_DRAWN]
+    across = 2 if len(shown) == 4 else min(3, len(shown))
+    down = -(-len(shown) // across)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+        for axis, each in zip(panels, shown, strict=False):
+            for place, score in enumerate(scores):
+                color = f"C{place}"
+                if each.curve is None:
+                    axis.plot(range(len(each.values)), each.scores[:, place], "o", color=color, label=score)
+                    continue
+                values, moved = each.curve
+                axis.plot(values, moved[:, place], color=color, label=score)
+            if each.curve is None:
+                axis.set_xticks(range(len(each.values)), each.values, rotation=30, ha="right", fontsize=7)
+                axis.margins(x=0.15)
+            axis.axhline(0, color="#ccc", linewidth=1, zorder=0)
+            axis.set_title(each.column, fontsize=9)
+            axis.tick_params(labelsize=7)
+            axis.spines[["top", "right"]].set_visible(False)
+        for axis in panels[len(shown) :]:
+            axis.set_visible(False)
+        if len(scores) > 1:
+            figure.axes[0].legend(fontsize=7)
+        figure.suptitle(title, fontsize=11)
+
+    save_figure(path.with_suffix(""), draw, size=(2.9 * across, 0.6 + 2.1 * down))
+
+
+def _draw(path: Path, title: str, shown: "list[Effect]", scores: list[str]) -> None:
+    from gossamer.experiments.outputs import save_figure
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(1, len(scores), squeeze=False, sharey=True)[0]

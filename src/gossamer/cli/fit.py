@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _DATA, _RUN = "What is public about the table", "The run"
 _UNITS = {"row": "records", "person": "persons"}
-_SCORES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,20 @@ class RunOptions:
     test: Annotated[
         Path | None,
         typer.Option(
-            help="Another table, to print scores on (accuracy and AUC, or R²): NOT private. --encoding, --delimiter "
-            "and --decimal apply to it too.",
+            help="Another table, to score the model on (AUC, accuracy, Brier score, precision and recall, or R²; for "
+            "each group, if groups are declared). The scores are NOT private, and stand in the report. --encoding, "
+            "--delimiter and --decimal apply to it too.",
             rich_help_panel=_RUN,
         ),
     ] = None
+    weak_delta: Annotated[
+        bool,
+        typer.Option(
+            "--weak-delta",
+            help="Accept a δ above 1/n, with which publishing one person's record would be allowed.",
+            rich_help_panel=_RUN,
+        ),
+    ] = False
     certificate: Annotated[
         Path | None, typer.Option(help="A new file for one more copy of the certificate.", rich_help_panel=_RUN)
     ] = None
@@ -166,8 +174,8 @@ def fit(
     from gossamer.base import atomic
     from gossamer.runs import declaring, fitting, folder
     from gossamer.runs.bundling import write_bundle
-    from gossamer.runs.predicting import score_table
     from gossamer.runs.recipe import Recipe
+    from gossamer.runs.scoring import score_lines
 
     _require_out(table, out, promise, run)
     if out is not None and run.resume and folder.is_finished(out):
@@ -186,10 +194,14 @@ def fit(
     with shared.warnings_as_lines():
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
         shared.note(schema.remarks(records))
-        budget = fitting.promise(records, schema, promise.epsilon, promise.delta, promise.neighbors.value)
+        budget = fitting.promise(
+            records, schema, promise.epsilon, promise.delta, promise.neighbors.value, weak_delta=run.weak_delta
+        )
         if held_out is not None and not schema.is_open:
             schema.check(held_out)  # what is wrong with it is better known before anything is spent
             schema.targets(held_out)
+            if schema.group is not None and schema.group in held_out:
+                schema.group_of(held_out)
         begun = time.monotonic()
         every = run.checkpoint_every
         place = contextlib.nullcontext() if out is None else fitting.run_folder(out, every != 0, run.resume)
@@ -209,8 +221,9 @@ def fit(
                 every=every,
                 reserve=reserve,
             )
+            tested = None if held_out is None else _tested(model, recipe, schema, held_out)
             if out is not None:
-                folder.save(out, model, schema, recipe)
+                folder.save(out, model, schema, recipe, tested)
                 opening = write_bundle(out, records, None if run.budget is None else (run.budget, paid[0]))
         if out is not None:
             fitting.remove_checkpoint(out)
@@ -218,11 +231,9 @@ def fit(
         atomic.write_text(run.certificate, model.certificate_.to_json())
     content, lines = _told(model.certificate_, schema, recipe, records.source, time.monotonic() - begun)
     content["folder"] = None if out is None else str(out)
-    if held_out is not None:
-        scores = score_table(model, schema.encode(held_out), schema.targets(held_out))
-        content["test"] = {"private": False, "n": held_out.n, **scores}
-        shown = "   ".join(f"{_SCORES[name]} {value:.3f}" for name, value in scores.items() if value is not None)
-        lines.append(f"{shown}   (on {held_out.n} other rows; these figures are NOT private)")
+    if tested is not None:
+        content["test"] = tested
+        lines += ["", *score_lines(tested)]
     outcome = model.certificate_.verify()
     content["holds"] = bool(outcome)
     lines += ["", "Certificate", str(model.certificate_), "", verdict(model.certificate_, outcome)]
@@ -232,6 +243,17 @@ def fit(
         if opening is not None:
             lines.append(f"{opening} tells which table bundle.zip is about: keep it as secret as the table")
     shared.say(as_json, content, "\n".join(lines))
+
+
+def _tested(model: Any, recipe: "Recipe", schema: "Schema", held_out: Any) -> dict[str, Any] | None:
+    """Return scores on another table; a model that is paid for is kept, whatever is wrong with that table."""
+    from gossamer.runs.scoring import score_table
+
+    try:
+        return score_table(model, recipe, schema, held_out)
+    except ValueError as error:
+        shared.note([f"--test: there are no scores, because {error}"])
+        return None
 
 
 def _pay(payment: Any, checkpoints: Any, paid: list[int], planned: Any) -> None:

@@ -25,7 +25,7 @@ class Share(Number):
 
     def fill(self, out: np.ndarray, values: Sequence[str] | np.ndarray) -> None:
         """Encode values into the columns `out`."""
-        out[:, 0] = self.share(values)
+        out[:, 0] = self.code(values)
 
 
 @dataclass(frozen=True)

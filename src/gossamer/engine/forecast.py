@@ -1,4 +1,8 @@
-"""What a run will be like, before any data is read: noise against signal, evaluations, seconds.
+"""What a run will be like, before any data is read: what privacy costs, noise against signal, evaluations, seconds.
+
+*What privacy costs.* How far a model's score is below that of the same model without privacy follows, roughly, from the
+noise energy of `methods.whitened`: measured on public tables (`gossamer reproduce forecast`), the energy puts cells in
+order, but says no more than within what range a loss is: tables of equal energy differ by a factor of four either way.
 
 *Noise-to-signal.* An answer is (Σ clip(h(z_i), C) + N(0, (σC)² I))/(q n). Its noise has norm σC√d/(q n), d the number
 of values that are asked for; its mean has norm C at most, when all records pull alike at full length. Their ratio
@@ -33,6 +37,38 @@ DIFFERENCES_FROM = (9e4, 3e6)
 """Between these signals it depends on the condition number whether differences beat SGD (docs/variance_reduction)."""
 _SLOW_RATE = 1e-3
 """Calibrating samples at smaller rates takes from several seconds to half a minute."""
+
+
+class Curve(NamedTuple):
+    """loss ≈ scale·E^power; of the cells that it was fitted to, eight in ten are between low and high times that."""
+
+    scale: float
+    power: float
+    low: float
+    high: float
+
+
+CURVES = {"AUC": Curve(0.019, 0.34, 0.23, 4.3), "R²": Curve(0.033, 0.45, 0.31, 5.1)}
+"""By the tables of development in docs/forecast/losses.md, which also says how often they are right."""
+_MEASURED = (6e-5, 1e3)
+"""The noise energies that were measured; beyond them a loss is that at the nearest."""
+
+
+class Loss(NamedTuple):
+    """How far a score is expected below that without privacy, and between what losses eight in ten tables are."""
+
+    score: str
+    about: float
+    low: float
+    high: float
+
+
+def expected_loss(energy: float, score: str) -> Loss:
+    """Return what noise of this energy is expected to cost a model of a table in AUC or R²."""
+    curve, (least, most) = CURVES[score], _MEASURED
+    about = curve.scale * min(max(energy, least), most) ** curve.power
+    worst = {"AUC": 0.5, "R²": 1.0}[score]  # that of a model that knows nothing
+    return Loss(score, *(min(each, worst) for each in (about, curve.low * about, curve.high * about)))
 
 
 class Cell(NamedTuple):

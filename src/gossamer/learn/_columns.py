@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from gossamer.base.messages import quoted, shown
 from gossamer.learn._shapes import Kind
+from gossamer.tables.encoding import Coded
 from gossamer.tables.kinds import Amount, Category, Number
 
 READ = {"bounds": "the range of each number", "categories": "the values of each column of text"}
@@ -24,7 +25,7 @@ def of(X: Any) -> list[np.ndarray] | None:
 
 def with_targets(estimator: Any, X: Any, y: Any, numeric: bool = False) -> tuple[Any, np.ndarray]:
     """Return a table and its targets, checked as scikit-learn does; a DataFrame stays one."""
-    if of(X) is None:
+    if of(X) is None and not isinstance(X, Coded):
         return validate_data(estimator, X, y, dtype=np.float64, y_numeric=numeric, ensure_min_samples=2)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)

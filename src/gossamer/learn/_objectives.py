@@ -88,6 +88,7 @@ class Objective:
       keeps: the attributes of a fitted estimator that predictions need, with their shapes in terms of features,
         outputs (1 for two classes) and groups; () is a number.
       layers: whether the estimator keeps a network besides, in `layers_`.
+      additive: whether it takes columns as they are declared, and keeps a function of each besides, in `shapes_`.
       settings: those that it has besides what every objective has.
       deeper: the name of the objective that is meant where hidden layers are asked for.
       buys: the parameter of the estimator that is bought with 5 % of the budget unless it is given.
@@ -103,6 +104,7 @@ class Objective:
     methods: tuple[str, ...]
     keeps: Mapping[str, tuple[str, ...]]
     layers: bool = False
+    additive: bool = False
     settings: tuple[Setting, ...] = ()
     deeper: str | None = None
     buys: str | None = None
@@ -152,6 +154,25 @@ OBJECTIVES = _table(
             target="number",
             methods=_ERM,
             keeps={"coef_": ("features",), "intercept_": ()},
+        ),
+        Objective(
+            "additive",
+            "additive model",
+            "gossamer.learn.PrivateAdditiveClassifier",
+            target="classes",
+            methods=_ERM,
+            keeps={"intercept_": ("outputs",), "threshold_": ()},
+            additive=True,
+            settings=(THRESHOLD,),
+        ),
+        Objective(
+            "additive-regression",
+            "additive regression",
+            "gossamer.learn.PrivateAdditiveRegressor",
+            target="number",
+            methods=_ERM,
+            keeps={"intercept_": ("outputs",)},
+            additive=True,
         ),
         Objective(
             "auc",

@@ -3,7 +3,8 @@
 A number becomes its share t ∈ [0, 1] of the way between its bounds, and then 2t − 1, cos(2πt)/2, …, cos(Kπt)/K, divided
 by the norm that these have at most. The 1/k is a prior for smoothness: with data enough K hardly matters. An amount,
 which is mostly 0, becomes [v > 0] and the same of log(1 + v)/log(1 + high) where it is positive. A category becomes
-one-hot, without a reference level. The row of m such blocks is divided by √m: its norm is at most √2.
+one-hot, without a reference level. A missing value is all zero; a column that has `gaps` has one more part, 1 where its
+value is missing. The row of m such blocks is divided by √m: its norm is at most √2.
 
 Where a column is crowded the basis is coarse. A private histogram of its shares (`counting.histogram`) straightens it:
 t is replaced by ½(t + F(t)), F the distribution function: half as it is, half by rank.
@@ -17,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gossamer.tables.kinds import Amount, Category, Number
+from gossamer.tables.kinds import ABSENT, Amount, Category, Number
 
 Kind = Number | Amount | Category
 MOST_TERMS = 8
@@ -40,10 +41,12 @@ class Expansion:
     Args:
       kinds: what each column is.
       terms: K.
+      gaps: the places of columns of which missing values are told apart.
     """
 
     kinds: tuple[Kind, ...]
     terms: int
+    gaps: tuple[int, ...] = ()
 
     @property
     def smooth(self) -> list[int]:
@@ -64,7 +67,7 @@ class Expansion:
     @property
     def width(self) -> int:
         """The number of columns of the row."""
-        return len(self.smooth) * self.terms + len(self.amounts) + len(self.levels)
+        return len(self.smooth) * self.terms + len(self.amounts) + len(self.levels) + len(self.gaps)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the row of one record."""
@@ -76,13 +79,14 @@ class Expansion:
         parts += [(x[place] >= 0)[None] for place in self.amounts]
         widths = [(place, kind.width) for place, kind in enumerate(self.kinds) if isinstance(kind, Category)]
         parts += [x[place] == jnp.arange(width) for place, width in widths]
+        parts += [(x[place] == ABSENT)[None] for place in self.gaps]
         return jnp.concatenate([part.astype(jnp.float32) for part in parts]) / math.sqrt(len(self.kinds))
 
     def encode(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Return shares and codes of a table's columns: an amount of 0 is −1, a value that is in no list as well."""
         out = np.empty((len(columns[0]), len(columns)), np.float32)
         for place, (kind, values) in enumerate(zip(self.kinds, columns, strict=True)):
-            out[:, place] = encoded(kind, values)
+            out[:, place] = kind.code(values)
         return out
 
     def functions(self, weights: np.ndarray, warps: "Warps") -> list["Shape"]:
@@ -90,13 +94,16 @@ class Expansion:
         weights = weights.reshape(self.width, -1) / math.sqrt(len(self.kinds))
         smooth = weights[: len(self.smooth) * self.terms].reshape(len(self.smooth), self.terms, -1)
         flags = weights[len(self.smooth) * self.terms :][: len(self.amounts)]
-        levels = weights[len(self.smooth) * self.terms + len(self.amounts) :]
+        levels = weights[len(self.smooth) * self.terms + len(self.amounts) :][: len(self.levels)]
         owners = np.array([place for place, _ in self.levels], int)
+        missing = np.zeros((len(self.kinds), weights.shape[1]))
+        missing[list(self.gaps)] = weights[self.width - len(self.gaps) :]
         shapes = []
         for place, kind in enumerate(self.kinds):
             if isinstance(kind, Category):
                 # A value that is in no list is all zero.
-                shapes.append(Shape(kind, np.arange(-1, kind.width), np.pad(levels[owners == place], ((1, 0), (0, 0)))))
+                grid, values = np.arange(-1.0, kind.width), np.pad(levels[owners == place], ((1, 0), (0, 0)))
+                shapes.append(Shape(kind, grid, values, missing[place]))
                 continue
             of = self.smooth.index(place)
             grid, warped = warps.grid(of)
@@ -104,7 +111,7 @@ class Expansion:
             if isinstance(kind, Amount):
                 values = values + flags[self.amounts.index(place)]
                 grid, values = np.concatenate([[-1.0], grid]), np.concatenate([0 * values[:1], values])
-            shapes.append(Shape(kind, grid, values))
+            shapes.append(Shape(kind, grid, values, missing[place]))
         return shapes
 
 
@@ -145,28 +152,32 @@ class Warps:
 
 @dataclass(frozen=True)
 class Shape:
-    """The function of one column: values at shares, or at codes, with a column for each output; between them, lines."""
+    """The function of one column: values at codes, with a column for each output; between them, lines."""
 
     kind: Kind
     grid: np.ndarray
+    """Rising. No code lies between −1 and 0, and ABSENT lies before all."""
     values: np.ndarray
+    missing: np.ndarray
+    """What a missing value adds."""
 
-    def __call__(self, encoded: np.ndarray) -> np.ndarray:
+    def __call__(self, codes: np.ndarray) -> np.ndarray:
         """Return the function of encoded values."""
-        if isinstance(self.kind, Category):
-            return self.values[encoded.astype(int) + 1]
-        if not isinstance(self.kind, Amount):
-            return np.stack([np.interp(encoded, self.grid, column) for column in self.values.T], axis=1)
-        positive = np.stack([np.interp(encoded, self.grid[1:], column[1:]) for column in self.values.T], axis=1)
-        return np.where(encoded[:, None] >= 0, positive, self.values[0])
+        outputs = zip(self.values.T, self.missing, strict=True)
+        return np.stack([np.interp(codes, self.grid, column, left=absent) for column, absent in outputs], axis=1)
 
     def points(self) -> np.ndarray:
         """Return the grid in the column's own units."""
         if isinstance(self.kind, Category):
             return np.array(["(other)", *self.kind.values], object)
+        return self.units(self.grid)
+
+    def units(self, codes: np.ndarray) -> np.ndarray:
+        """Return what codes of a number or of an amount stand for."""
+        assert not isinstance(self.kind, Category)
         if isinstance(self.kind, Amount):
-            return np.where(self.grid < 0, 0.0, np.expm1(np.maximum(self.grid, 0) * math.log1p(self.kind.high)))
-        return self.kind.low + self.grid * (self.kind.high - self.kind.low)
+            return np.where(codes < 0, 0.0, np.expm1(np.maximum(codes, 0) * math.log1p(self.kind.high)))
+        return self.kind.low + codes * (self.kind.high - self.kind.low)
 
 
 def basis(t, terms, xp):
@@ -174,15 +185,3 @@ def basis(t, terms, xp):
     k = xp.arange(2, terms + 1)
     functions = [(2 * t - 1)[:, None], xp.cos(math.pi * k * t[:, None]) / k]
     return xp.concatenate(functions, axis=1) / math.sqrt(sum(j**-2 for j in range(1, terms + 1)))
-
-
-def encoded(kind: Kind, values: np.ndarray) -> np.ndarray:
-    """Return the shares of numbers, or the codes of categories, of one column."""
-    if isinstance(kind, Category):
-        codes = {value: code for code, value in enumerate(kind.values)}
-        return np.array([codes.get(value, -1) for value in values.tolist()], np.float32)
-    values = np.asarray(values, np.float64)
-    if isinstance(kind, Amount):
-        share = np.log1p(np.clip(values, 0, float(kind.high))) / math.log1p(kind.high)
-        return np.where(values > 0, share, -1.0)
-    return kind.share(values)

@@ -1,5 +1,6 @@
 """Private additive models as scikit-learn estimators: a sum of one function of each column."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,6 +26,7 @@ from gossamer.oracle.clipping.linear import LinearLoss
 from gossamer.oracle.people import count
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.gaussian import mu
+from gossamer.tables.encoding import Coded, coded_kinds
 from gossamer.tables.kinds import Number
 
 HISTOGRAMS = "histograms of columns"
@@ -40,15 +42,24 @@ class PrivateAdditiveModel(PrivateEstimator):
     bounds: Any
     categories: Any
     terms: int | None
+    _read: set[str]
+    """What was read from the records because nobody declared it."""
     monotone: Mapping[Any, int] | None
 
     def outline(self, n: int, columns: int, classes: int = 2) -> Task:
         """Return what `pose` would make of n records with so many columns, all numbers, but without records."""
-        self._expansion = self._expand(n, (Number(0.0, 1.0),) * columns)
+        self._expansion = self.expansion(n, (Number(0.0, 1.0),) * columns)
         return self._pose(nobody(n, columns), nobody(n), classes)
 
     def _encode(self, X: Any, reset: bool, n: int | None = None) -> np.ndarray:
         """Return shares and codes of a table; in `fit`, settle what each column is, for n records."""
+        if isinstance(X, Coded):  # of a schema, which says what each column is
+            _columns.check_names(self, X, reset)
+            if reset:
+                gaps = tuple(place for place, declared in enumerate(X.columns.values()) if declared.missing)
+                self._read = set()
+                self._expansion = self.expansion(len(X) if n is None else n, coded_kinds(X.columns), gaps)
+            return X.values
         columns = _columns.of(X)
         if columns is None:
             X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1)
@@ -57,20 +68,21 @@ class PrivateAdditiveModel(PrivateEstimator):
             _columns.check_names(self, X, reset)
         if reset:
             kinds, self._read = _columns.kinds(columns, self._names(), self.bounds, self.categories)
-            self._expansion = self._expand(len(columns[0]) if n is None else n, kinds)
+            self._expansion = self.expansion(len(columns[0]) if n is None else n, kinds)
         return self._expansion.encode(columns)
 
     def _count(self, y: np.ndarray, person: Any) -> int:
         return count(self._records(y, person))
 
-    def _expand(self, n: int, kinds: tuple[Any, ...]) -> Expansion:
+    def expansion(self, n: int, kinds: tuple[Any, ...], gaps: tuple[int, ...] = ()) -> Expansion:
+        """Return the functions that n records get of columns of these kinds, by public numbers alone."""
         budget = self.budget(n)
         worth = mu(budget.epsilon, budget.delta) / (2 if budget.neighbors == "replace_one" else 1)
         numbers = len(Expansion(kinds, 1).smooth)
         terms = suited_terms(n, worth, numbers) if self.terms is None else self.terms
         if not (isinstance(terms, int | np.integer) and terms >= 1):
             raise ValueError(f"terms = {shown(terms)} must be a whole number of at least 1, or None to choose it.")
-        return Expansion(kinds, int(terms))
+        return Expansion(kinds, int(terms), gaps)
 
     def _names(self) -> list[Any]:
         return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
@@ -122,7 +134,7 @@ class PrivateAdditiveModel(PrivateEstimator):
             raise ValueError(f"monotone[{column!r}] = {shown(direction)} must be +1 (rises) or -1 (falls).")
         shape = self._shape(column)
         values = [isotonic_regression(each, increasing=direction > 0) for each in shape.values.T]
-        self.shapes_[column] = Shape(shape.kind, shape.grid, np.stack(values, axis=1))
+        self.shapes_[column] = dataclasses.replace(shape, values=np.stack(values, axis=1))
 
     def _shape(self, column: Any) -> Shape:
         check_is_fitted(self)
@@ -149,7 +161,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         edited = np.asarray(function(points, values.copy()), np.float64)
         if edited.shape != values.shape or not np.isfinite(edited).all():
             raise ValueError(f"the function must return finite numbers of shape {values.shape}, got {shown(edited)}.")
-        self.shapes_[column] = Shape(shape.kind, shape.grid, edited.reshape(shape.values.shape))
+        self.shapes_[column] = dataclasses.replace(shape, values=edited.reshape(shape.values.shape))
 
     def plot(self, columns: Any = None) -> Any:
         """Draw the functions of all columns, or of some; return Matplotlib's figure."""
@@ -382,7 +394,7 @@ class PrivateAdditiveRegressor(PrivateAdditiveModel, RegressorMixin, BaseEstimat
         kind = found if self.target_bounds is None else _columns.number("target_bounds", self.target_bounds)
         self.target_bounds_ = (kind.low, kind.high)
         rows = self._encode(X, reset=True, n=self._count(y, person))
-        return self._pose(rows, 2 * kind.share(y) - 1, person=person)
+        return self._pose(rows, 2 * kind.code(y) - 1, person=person)
 
     def _pose(self, rows: np.ndarray, targets: np.ndarray, classes: int = 0, person: Any = None) -> Task:
         return self._additive_task(objectives.squared, rows, targets.astype(np.float32), (), person)

@@ -148,15 +148,20 @@ class Whitened(Method[ERM]):
     def suited(cls, loss: LinearLoss, n: int, columns: int, outputs: int = 1, *, budget: Budget) -> Self:
         """Return the settings that suit a table, by public numbers alone.
 
-        T = 6 + 4L from 5 to 24, L = −log₁₀ E with .4 of the columns for d_eff; without noise as many as it takes.
+        T = 6 + 4L from 5 to 24, L = −log₁₀ E; without noise as many as it takes.
         """
         if not budget.is_private:
             return cls(steps=_WITHOUT_NOISE)
-        reach = 2.0 if budget.neighbors == "replace_one" else 1.0
-        deviation = reach / (mu(budget.epsilon, budget.delta) * math.sqrt(1 - MOMENTS_SHARE) * n)
-        energy = float(noise_energy(loss, outputs, 0.4 * (columns + 1), deviation))
+        energy = cls.energy(loss, n, columns, outputs, budget=budget)
         steps = round(6 - 4 * math.log10(max(energy, 1e-30)))
         return cls(steps=min(max(steps, _FEWEST), _MOST))
+
+    @staticmethod
+    def energy(loss: LinearLoss, n: int, columns: int, outputs: int = 1, *, budget: Budget) -> float:
+        """Return E by public numbers, as it is before the first answer: with .4 of the columns for d_eff."""
+        reach = 2.0 if budget.neighbors == "replace_one" else 1.0
+        deviation = reach / (mu(budget.epsilon, budget.delta) * math.sqrt(1 - MOMENTS_SHARE) * n)
+        return float(noise_energy(loss, outputs, 0.4 * (columns + 1), deviation))
 
     def sized(self, params: PyTree) -> Self:
         """Ask for squares alone where there are many columns."""

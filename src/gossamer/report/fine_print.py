@@ -9,13 +9,15 @@ from gossamer.report.judging import Judgement
 from gossamer.report.markup import Markup, element, join, number
 from gossamer.report.parts import bullets, paragraphs, section, table
 
+MOST_UNMET = 3
+"""More of them would fill a phone; at the top of the page they are counted instead."""
+
 
 def grounds(certificate: Certificate, judgement: Judgement) -> Markup:
-    """List what must be true for the promise to hold, and before it what is not."""
+    """List what must be true for the promise to hold; before it what is not, if that is too much for the top."""
     return section(
         "Assumptions and warnings",
-        bullets(judgement.faults, "bad"),
-        bullets([*judgement.unmet, *judgement.reservations], "warn"),
+        bullets(judgement.unmet if len(judgement.unmet) > MOST_UNMET else (), "warn"),
         bullets([*wording.conditions(certificate), f"Randomness, as stated: {certificate.seed}."]),
     )
 

@@ -13,22 +13,20 @@ import numpy as np
 
 from gossamer.learn._objectives import OBJECTIVES
 from gossamer.privacy.certificate import Certificate
-from gossamer.report import columns, course, fine_print, promise, settings
+from gossamer.report import columns, course, fine_print, learned, promise, settings
 from gossamer.report.judging import Judgement, judge
 from gossamer.report.markup import Markup, at_most, element, equation, number
-from gossamer.report.parts import bullets
+from gossamer.report.parts import bullets, section
 from gossamer.report.style import CSS
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PRIVATE = (
     "Everything on this page was computed from the private answers listed above and from public facts, except what is "
-    "marked NOT MET or as a leak."
+    "marked as NOT private, as NOT MET or as a leak."
 )
 _RECORD = {"row": "record", "person": "person"}
 _RECORDS = {unit: f"{word}s" for unit, word in _RECORD.items()}
 _EXACT = "This page shows what was computed from the records without noise: keep it as safe as they are."
-_MOST_UNMET = 3
-"""More of them would fill a phone; they are counted instead, and listed further below."""
 
 
 def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline: Mapping[str, Any]) -> str:
@@ -40,11 +38,14 @@ def render(certificate: Certificate, history: Mapping[str, np.ndarray], pipeline
       pipeline: the parsed pipeline.json: objective, target, schema and model.
     """
     judgement = judge(certificate, columns.unconfirmed(pipeline))
+    verdict = _verdict(certificate, judgement)
     body = element(
         "main",
         _header(certificate, pipeline),
-        _verdict(certificate, judgement),
-        _key_figures(certificate, judgement),
+        verdict if judgement.faults else "",  # nothing about a model comes before that
+        learned.scores(pipeline),
+        learned.learned(pipeline),
+        section("The promise", "" if judgement.faults else verdict, _key_figures(certificate, judgement)),
         promise.promise(certificate, judgement),
         promise.attacker(certificate, judgement),
         course.queries(certificate, judgement.exact),
@@ -101,7 +102,8 @@ def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
         "div",
         element("h2", headline),
         "" if judgement.faults else element("p", promised),
-        bullets([*judgement.faults, *_brief(judgement)]),
+        bullets(judgement.faults, "bad"),
+        bullets(_brief(judgement), "warn"),
         class_=f"verdict {level}",
     )
 
@@ -109,7 +111,7 @@ def _verdict(certificate: Certificate, judgement: Judgement) -> Markup:
 def _brief(judgement: Judgement) -> Iterable[str]:
     """Return the reservations; many assumptions that are not met are counted."""
     unmet = judgement.unmet
-    if len(unmet) > _MOST_UNMET:
+    if len(unmet) > fine_print.MOST_UNMET:
         counted = f"{len(unmet)} assumptions are NOT MET: the promise does not cover what they are about."
         unmet = (f"{counted} “Assumptions and warnings” lists them.",)
     return [*unmet, *judgement.reservations]
@@ -125,8 +127,5 @@ def _key_figures(certificate: Certificate, judgement: Judgement) -> Markup:
         f"{_RECORDS[certificate.unit.name]}, a public number": number(certificate.n),
         "an attacker’s best guess at even odds is right, at most": at_most(odds),
     }
-    return element(
-        "dl",
-        *(element("div", element("dt", name), element("dd", value)) for name, value in figures.items()),
-        class_="figures",
-    )
+    shown = (element("div", element("dt", name), element("dd", value)) for name, value in figures.items())
+    return element("dl", *shown, class_="figures")

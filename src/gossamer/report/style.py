@@ -80,10 +80,12 @@ th.number { white-space: normal; }
 tr > :last-child { padding-right: 0; }
 
 figure { margin: 1.4rem 0; }
-figure.wide { max-width: 33rem; }
+figure.wide, .curves figure:only-child {
+  display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 2fr); gap: 0.5rem 1.5rem; align-items: center;
+}
 svg { display: block; width: 100%; height: auto; font-size: 12px; }
 .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(21rem, 100%), 1fr)); gap: 0.5rem 2rem; }
-.curves figure { margin: 0.6rem 0; max-width: 30rem; }
+.curves figure { margin: 0.6rem 0; }
 .grid { stroke: var(--rule); }
 .axis { stroke: var(--muted); }
 .tick { fill: var(--muted); font-size: 11px; font-variant-numeric: tabular-nums; }
@@ -105,6 +107,7 @@ footer { margin-top: 3.25rem; padding-top: 1.4rem; border-top: 1px solid var(--r
   h1 { font-size: 1.7rem; }
   section { margin-top: 2.3rem; padding-top: 1.5rem; }
   .figures { grid-template-columns: 1fr 1fr; }
+  figure.wide, .curves figure:only-child { grid-template-columns: 1fr; }
   .figures dd { font-size: 1.2rem; }
   th, td { padding-right: 0.8rem; }
 }
@@ -123,6 +126,5 @@ footer { margin-top: 3.25rem; padding-top: 1.4rem; border-top: 1px solid var(--r
   h2, h3 { break-after: avoid; }
   figure, tr, .verdict, .figures, .formula { break-inside: avoid; }
   .scroll, .long { overflow: visible; max-height: none; background: none; }
-  figure.wide { max-width: 13cm; }
 }
 """

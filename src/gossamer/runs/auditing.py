@@ -43,7 +43,9 @@ def attack_canary(run: Run, certificate: "Certificate", runs: int, seed: int = 0
     _, task = _posed(run, synthetic_table(run.schema, n, seed), certificate, n, seed)
     arrays = task.data.rows if isinstance(task.data, People) else task.data
     rows, targets, *groups = arrays
-    longest = np.full(rows.shape[1], 1 / math.sqrt(rows.shape[1]), rows.dtype)
+    # The code 0 is the lower end of a range, and a first value: there all functions of a column together are longest.
+    each = 0.0 if run.recipe.record.additive else 1 / math.sqrt(rows.shape[1])
+    longest = np.full(rows.shape[1], each, rows.dtype)
     canary, opposite = ((longest, *(end(column) for column in (targets, *groups))) for end in (np.max, np.min))
     data: Any = task.data
     if isinstance(data, People):  # as many rows as count, all alike
@@ -72,7 +74,8 @@ def attack_one_run(run: Run, certificate: "Certificate", canaries: int, seed: in
     """Rehearse the run once on made-up records, all of them canaries with coins of their own; return what that proves.
 
     A canary has a row of full length in a random direction, and its opposite has another target: as many canaries as
-    there are columns point in directions of their own, and more of them stand in each other's way.
+    there are columns point in directions of their own, and more of them stand in each other's way. Of an additive model
+    it has the values of a made-up record.
     """
     _, task = _posed(run, synthetic_table(run.schema, canaries, seed), certificate, canaries, seed)
     if isinstance(task.data, People):
@@ -80,6 +83,8 @@ def attack_one_run(run: Run, certificate: "Certificate", canaries: int, seed: in
     rows, targets, *groups = task.data
     directions = np.random.default_rng(seed).normal(size=rows.shape)
     longest = (directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype(rows.dtype)
+    if run.recipe.record.additive:
+        longest = rows
     ends = (np.full_like(targets, end(targets)) for end in (np.max, np.min))
     inside, outside = ((longest, end, *groups) for end in ends)
     budget = training_budget(certificate)

@@ -1,4 +1,4 @@
-"""What a linear model says: how far each value of a column moves its score, on the scale of that column.
+"""What a linear or additive model says: how far each value of a column moves its score, on the scale of that column.
 
 All of it follows from the released model and the schema, so that looking at it costs no privacy.
 """
@@ -9,9 +9,14 @@ import numpy as np
 
 from gossamer.runs.folder import Run
 from gossamer.tables.encoding import Declaration
-from gossamer.tables.kinds import Amount, Category, Kind, Number
+from gossamer.tables.kinds import ABSENT, Amount, Category, Kind, Number
 
 MISSING = "missing"
+MOST_SHOWN = 12
+"""How many columns are drawn, and shown in reports."""
+_FIVE = np.linspace(0.0, 1.0, 5)
+_FINE = np.linspace(0.0, 1.0, 65)
+"""Shares of the way at which a function is printed, and drawn."""
 
 
 class Effect(NamedTuple):
@@ -24,11 +29,14 @@ class Effect(NamedTuple):
     values: tuple[str, ...]
     scores: np.ndarray
     """One row a value, one column a score."""
+    curve: tuple[np.ndarray, np.ndarray] | None = None
+    """The function of a number, if it is not a line: values of the column and scores, as above."""
 
     @property
     def span(self) -> float:
         """The largest distance between two values, in a score."""
-        return float(np.ptp(self.scores, axis=0).max())
+        all_scores = self.scores if self.curve is None else np.vstack([self.scores, self.curve[1]])
+        return float(np.ptp(all_scores, axis=0).max())
 
 
 def explain(run: Run) -> list[Effect]:
@@ -36,12 +44,32 @@ def explain(run: Run) -> list[Effect]:
 
     With three and more classes there is a score for each.
     """
-    weights, start, effects = _weights(run), 0, []
-    for name, declared in run.schema.features.items():
+    features, effects = run.schema.features, []
+    if run.recipe.record.additive:
+        effects = [_shaped(name, declared, run.model.shapes_[name]) for name, declared in features.items()]
+        return sorted(effects, key=lambda effect: -effect.span)
+    weights, start = _weights(run), 0
+    for name, declared in features.items():
         own = weights[start : start + declared.width]
         effects.append(_effect(name, declared, own))
         start += declared.width
     return sorted(effects, key=lambda effect: -effect.span)
+
+
+def is_readable(run: Run) -> bool:
+    """Whether each column has an effect of its own on the scores of a model."""
+    return run.recipe.record.additive or hasattr(run.model, "coef_") or len(getattr(run.model, "layers_", ())) == 1
+
+
+def told(run: Run, most: int | None = None) -> dict[str, Any]:
+    """Return the effects as plain values; of the columns that matter most, if there are more."""
+    columns = []
+    for each in explain(run)[:most]:
+        plain = {"column": each.column, "values": list(each.values), "effects": each.scores.tolist()}
+        if each.curve is not None:
+            plain["curve"] = {"values": each.curve[0].tolist(), "effects": each.curve[1].tolist()}
+        columns.append(plain)
+    return {"moves": meaning(run), "scores": scores_of(run), "columns": columns}
 
 
 def meaning(run: Run) -> str:
@@ -66,7 +94,7 @@ def _weights(run: Run) -> np.ndarray:
     model = run.model
     if hasattr(model, "coef_"):
         return np.atleast_2d(model.coef_).T
-    if len(model.layers_) > 1:
+    if not is_readable(run):
         raise ValueError(
             "this model is a network with hidden layers, in which columns act together: no column has an effect of its "
             "own. Train without --hidden for a model that can be read."
@@ -82,6 +110,24 @@ def _effect(name: str, declared: Declaration, weights: np.ndarray) -> Effect:
     if declared.missing:
         values, scores = (*values, MISSING), np.vstack([scores, weights[-1:]])
     return Effect(name, values, scores - reference)
+
+
+def _shaped(name: str, declared: Declaration, shape: Any) -> Effect:
+    """Return the effect of a column by its function."""
+    kind = shape.kind
+    if isinstance(kind, Category):
+        codes, reference = np.arange(len(kind.values)), shape.values[1:].mean(axis=0)
+        values, curve = kind.values, None
+    else:
+        zero = [-1.0] if isinstance(kind, Amount) else []
+        codes, fine = (np.array([*zero, *shares[len(zero) :]]) for shares in (_FIVE, _FINE))
+        reference = shape(np.array([-1.0 if zero else 0.5]))[0]
+        values = tuple(f"{value:.4g}" for value in shape.units(codes))
+        curve = (shape.units(fine), shape(fine) - reference)
+    scores = shape(np.asarray(codes)) - reference
+    if declared.missing:
+        values, scores = (*values, MISSING), np.vstack([scores, shape(np.array([ABSENT])) - reference])
+    return Effect(name, values, scores, curve)
 
 
 def _examples(name: str, kind: Kind) -> tuple[tuple[str, ...], np.ndarray]:

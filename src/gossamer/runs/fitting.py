@@ -43,10 +43,18 @@ _WEAK_DELTA = 1e-2
 """A promise that may fail once in a hundred times is worth a warning to those who did not ask for it."""
 
 
-def promise(table: Table, schema: Schema, epsilon: float, delta: float | None, neighbors: "Neighbors") -> "Budget":
+def promise(
+    table: Table,
+    schema: Schema,
+    epsilon: float,
+    delta: float | None,
+    neighbors: "Neighbors",
+    *,
+    weak_delta: bool = False,
+) -> "Budget":
     """Return what a run on a table promises; without a δ, n ** -1.1, with a warning where that is weak.
 
-    n is the number of persons, if they are protected.
+    n is the number of persons, if they are protected. A δ above 1/n is refused unless it is meant.
     """
     from gossamer.privacy.budget import Budget
 
@@ -58,6 +66,12 @@ def promise(table: Table, schema: Schema, epsilon: float, delta: float | None, n
             "that hides one of so few people leaves nothing to learn."
         )
     budget = Budget(epsilon, n**-1.1 if delta is None else delta, neighbors)
+    if budget.is_private and budget.delta * n > 1 and not weak_delta:
+        raise ValueError(
+            f"delta = {budget.delta:g} is above 1/n = {1 / n:.2g}: it would allow publishing one of the {n} {what}s "
+            f"in the clear. Nothing was spent. Choose a smaller one, such as --delta {n**-1.1:.1g}; `gossamer fit` "
+            "takes it as it is with --weak-delta."
+        )
     if delta is None and budget.is_private and budget.delta > _WEAK_DELTA:
         warnings.warn(
             f"delta = {budget.delta:.2g}, which is n ** -1.1 for n = {n}, is weak: that is about the "

@@ -7,7 +7,8 @@
     bundle.zip         all of it in one file that can be signed, for `gossamer-verify`
     certificate.json   what was promised; a folder without it is not a finished run
 
-None of them depends on records but through private answers, and through what the certificate names as a leak.
+None of them depends on records but through private answers, and through what the certificate names as a leak; scores on
+another table, if the owner asked for them, are marked as not private.
 """
 
 import json
@@ -43,9 +44,10 @@ class Run(NamedTuple):
     recipe: Recipe
 
 
-def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
-    """Write the folder of a run whose estimator was fitted."""
+def save(folder: Path, model: Any, schema: Schema, recipe: Recipe, tested: Mapping[str, Any] | None = None) -> None:
+    """Write the folder of a run whose estimator was fitted; `tested` is how well it predicts another table."""
     from gossamer.report import render
+    from gossamer.runs import explaining
 
     content, description = pack(model, recipe.record)
     pipeline = {
@@ -58,6 +60,11 @@ def save(folder: Path, model: Any, schema: Schema, recipe: Recipe) -> None:
         "recipe": recipe.to_dict(),
         "model": description,
     }
+    run = Run(model, schema, recipe)
+    if explaining.is_readable(run):
+        pipeline["learned"] = explaining.told(run, explaining.MOST_SHOWN)
+    if tested is not None:
+        pipeline["test"] = dict(tested)
     report = render(model.certificate_, model.history_, pipeline)
     atomic.write_bytes(folder / "model.npz", content)
     atomic.write_text(folder / "pipeline.json", json.dumps(pipeline, indent=2, ensure_ascii=False, allow_nan=False))
@@ -110,10 +117,10 @@ def load(folder: Path) -> Run:
         raise ValueError(f"{path} is not the description of a run: {error}") from None
     content = _read(folder / "model.npz", limit)
     try:
-        model = unpack(content, pipeline["model"], recipe.record)
+        model = unpack(content, pipeline["model"], recipe.record, declared.features)
     except ValueError as error:
         raise ValueError(f"{folder / 'model.npz'}: {error}") from None
-    if model.n_features_in_ != declared.width or tuple(pipeline["model"]["classes"]) != declared.classes:
+    if model.n_features_in_ != recipe.inputs(declared) or tuple(pipeline["model"]["classes"]) != declared.classes:
         raise ValueError(f"{path}: its schema is that of another model.")
     return Run(model, declared, recipe)
 

@@ -28,6 +28,11 @@ def posed(
     An estimator that has bought something keeps the complete schema, as `schema_`.
     """
     person = schema.person_of(table)
+    if schema.is_open and recipe.record.additive:
+        raise ValueError(
+            f"objective = {recipe.objective!r} needs to know what each column is, and the target. Declare them: "
+            "`gossamer schema TABLE` drafts a schema, and with --private it buys one."
+        )
     if not schema.is_open:
         schema.check(table)
         estimator = recipe.estimator(schema, budget, **parameters)
@@ -67,13 +72,13 @@ def posed(
     return estimator, with_columns(schema, table, budget, pose, more=more, target=numbers, people=people)
 
 
-def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[np.ndarray, ...]:
+def records_of(table: Table, schema: Schema, recipe: Recipe) -> tuple[Any, ...]:
     """Return rows, targets and, if the objective needs them, groups, as the recipe's estimator takes them.
 
     Classes are their places in the schema; numbers are distances from the middle of the schema's range.
     """
     groups = (schema.group_of(table),) if recipe.record.grouped else ()
-    return (schema.encode(table), _targets_of(table, schema, recipe), *groups)
+    return (recipe.rows(schema, table), _targets_of(table, schema, recipe), *groups)
 
 
 def _targets_of(table: Table, schema: Schema, recipe: Recipe) -> np.ndarray:

@@ -5,8 +5,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gossamer.base import atomic
 from gossamer.runs.folder import Run
 from gossamer.tables.table import Table
@@ -22,7 +20,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
     the score is that of the last: above 0 where that is predicted.
     """
     run.schema.check(table)
-    X = run.schema.encode(table)
+    X = run.recipe.rows(run.schema, table)
     predicted = _predicted(run, X, proba)
     columns: dict[str, list[Any]] = {"row": list(range(1, table.n + 1))}
     if run.schema.id is not None:
@@ -31,7 +29,7 @@ def predict_table(run: Run, table: Table, proba: bool) -> dict[str, list[Any]]:
     return columns | predicted
 
 
-def _predicted(run: Run, X: np.ndarray, proba: bool) -> dict[str, list[Any]]:
+def _predicted(run: Run, X: Any, proba: bool) -> dict[str, list[Any]]:
     if run.recipe.record.target == "number":
         if proba:
             raise ValueError(f"--proba is about classes, and this model predicts {run.schema.target!r}, a number.")
@@ -69,22 +67,6 @@ def csv_text(columns: dict[str, list[Any]]) -> str:
     writer.writerow(map(_harmless, columns))
     writer.writerows(map(_harmless, row) for row in zip(*columns.values(), strict=True))
     return text.getvalue()
-
-
-def score_table(model: Any, X: np.ndarray, targets: np.ndarray) -> dict[str, float | None]:
-    """Return how well a model predicts these classes or numbers, by the names of the scores. NOT PRIVATE.
-
-    R² is for numbers that are not all the same, and the area under the ROC curve for two classes that both occur.
-    """
-    from sklearn.metrics import r2_score, roc_auc_score
-
-    several = len(set(targets.tolist())) > 1
-    if not hasattr(model, "classes_"):
-        return {"r2": float(r2_score(targets, model.predict(X))) if several else None}
-    auc = None
-    if several and len(model.classes_) == 2:
-        auc = float(roc_auc_score(targets == model.classes_[1], model.decision_function(X)))
-    return {"accuracy": float(np.mean(model.predict(X) == targets)), "auc": auc}
 
 
 def _harmless(cell: Any) -> Any:

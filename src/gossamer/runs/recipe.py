@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gossamer.methods import Method
     from gossamer.privacy.budget import Budget
     from gossamer.tables.schema import Schema
+    from gossamer.tables.table import Table
 
 _OPTIONS = ("steps", "learning_rate", "clip", "batch_size")
 _FORMAT_1 = ("hidden", "divergence", "penalty", "radius", "group_shares")
@@ -63,8 +64,10 @@ class Recipe:
     def estimator(self, schema: "Schema", budget: "Budget", **parameters: Any) -> "PrivateEstimator":
         """Return the estimator, unfitted, with the schema's public bounds, this recipe's method and more parameters."""
         self._check_target(schema)
-        public: dict[str, Any] = {"data_norm": schema.row_norm}
-        if self.record.target == "number":
+        public: dict[str, Any] = {} if self.record.additive else {"data_norm": schema.row_norm}
+        if self.record.target == "number" and self.record.additive:
+            public["target_bounds"] = (-schema.target_bound, schema.target_bound)
+        elif self.record.target == "number":
             public["target_bound"] = schema.target_bound
         else:
             public["classes"] = list(range(len(schema.classes)))  # by place: estimators sort their classes
@@ -77,6 +80,14 @@ class Recipe:
                 )
             public["groups"] = list(schema.groups)
         return self.bare_estimator(budget, rows_per_person=schema.rows_per_person, **public, **parameters)
+
+    def rows(self, schema: "Schema", table: "Table") -> Any:
+        """Return a table as the estimator takes it."""
+        return schema.coded(table) if self.record.additive else schema.encode(table)
+
+    def inputs(self, schema: "Schema") -> int:
+        """Return how many columns it then has."""
+        return len(schema.features) if self.record.additive else schema.width
 
     def bare_estimator(self, budget: "Budget", **parameters: Any) -> "PrivateEstimator":
         """Return the estimator, unfitted, as this recipe sets it, with more parameters."""

@@ -10,14 +10,19 @@ import io
 import itertools
 import math
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gossamer.learn._objectives import Objective
+from gossamer.tables.encoding import Declaration, coded_kinds
+from gossamer.tables.kinds import Category, Number
 
 _ADDED = {"threshold_": 0.0}
 """What models of earlier versions did not keep, and what it was."""
+_FUNCTION = ("grid", "values", "missing")
+"""What is kept of the function of a column."""
 _OVERHEAD = 1 << 10
 """The most that a member's name and header take."""
 
@@ -33,7 +38,11 @@ def pack(model: Any, objective: Objective) -> tuple[bytes, dict[str, Any]]:
         "numbers": {name: float(getattr(model, name)) for name in _numbers(objective)},
         "groups": model.groups_.tolist() if objective.grouped else [],
     }
-    arrays = {f"layers_.{i}.{name}": leaf for i, layer in enumerate(layers) for name, leaf in layer.items()}
+    functions = getattr(model, "shapes_", {}).values()
+    if objective.additive:
+        description["points"] = [len(each.grid) for each in functions]
+    arrays = {f"shapes_.{i}.{name}": getattr(each, name) for i, each in enumerate(functions) for name in _FUNCTION}
+    arrays |= {f"layers_.{i}.{name}": leaf for i, layer in enumerate(layers) for name, leaf in layer.items()}
     whole = {name: getattr(model, name) for name, shape in objective.keeps.items() if shape}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays, **whole)
@@ -46,8 +55,13 @@ def largest_size(description: dict[str, Any], objective: Objective) -> int:
     return _OVERHEAD + sum(_OVERHEAD + 8 * math.prod(shape) for shape in _shapes(description, objective).values())
 
 
-def unpack(content: bytes, description: dict[str, Any], objective: Objective) -> Any:
-    """Return the estimator that `pack` was given; refuse anything else by a ValueError."""
+def unpack(
+    content: bytes, description: dict[str, Any], objective: Objective, columns: Mapping[str, Declaration] | None = None
+) -> Any:
+    """Return the estimator that `pack` was given; refuse anything else by a ValueError.
+
+    `columns` is what is declared of them, for a model that keeps a function of each.
+    """
     shapes = _shapes(description, objective)
     arrays = _read(content, shapes)
     if hashlib.sha256(content).hexdigest() != description.get("sha256"):
@@ -63,7 +77,27 @@ def unpack(content: bytes, description: dict[str, Any], objective: Objective) ->
     if objective.layers:
         depth = len(description["hidden"]) + 1
         model.layers_ = [{name: arrays[f"layers_.{i}.{name}"] for name in ("weights", "bias")} for i in range(depth)]
+    if objective.additive:
+        model.shapes_ = _functions(arrays, description["features"], columns or {})
+        model.feature_names_in_ = np.array(list(model.shapes_), object)
     return model
+
+
+def _functions(arrays: dict[str, np.ndarray], features: int, columns: Mapping[str, Declaration]) -> dict[str, Any]:
+    """Return the function of each declared column."""
+    from gossamer.learn._shapes import Shape  # it needs JAX
+
+    kinds = coded_kinds(columns)
+    if len(kinds) != features:
+        raise ValueError(f"the model has functions of {features} columns, and {len(kinds)} are declared.")
+    found = {}
+    for i, (name, kind) in enumerate(zip(columns, kinds, strict=True)):
+        grid, values, missing = (arrays[f"shapes_.{i}.{part}"] for part in _FUNCTION)
+        codes = np.arange(-1.0, kind.width) if isinstance(kind, Category) else [-1.0, 0.0][isinstance(kind, Number) :]
+        if not np.array_equal(grid[: len(codes)], codes) or not (np.diff(grid) > 0).all():
+            raise ValueError(f"the function of column {name!r} is not one of what is declared of that column.")
+        found[name] = Shape(kind, grid, values, missing)
+    return found
 
 
 def _estimator(objective: Objective) -> str:
@@ -98,6 +132,14 @@ def _shapes(description: Any, objective: Objective) -> dict[str, tuple[int, ...]
     outputs = len(what["classes"]) if len(what["classes"]) > 2 else 1
     sizes_of = {"features": what["features"], "outputs": outputs, "groups": len(what["groups"])}
     shapes = {name: tuple(sizes_of[axis] for axis in shape) for name, shape in objective.keeps.items() if shape}
+    points = what.get("points", [])
+    if not isinstance(points, list) or len(points) != (what["features"] if objective.additive else 0):
+        raise ValueError("the model's points must be a list with a number for each column.")
+    if not all(type(size) is int and size >= 1 for size in points):
+        raise ValueError("the model's points must be whole numbers of at least 1.")
+    for i, size in enumerate(points):
+        of = ((size,), (size, outputs), (outputs,))
+        shapes |= {f"shapes_.{i}.{name}": shape for name, shape in zip(_FUNCTION, of, strict=True)}
     if not objective.layers:
         if sizes:
             raise ValueError("the model's hidden sizes must be none: it has no layers.")
@@ -109,6 +151,7 @@ def _shapes(description: Any, objective: Objective) -> dict[str, tuple[int, ...]
 
 def _fields(description: Any, objective: Objective) -> dict[str, Any]:
     expected = {"estimator", "features", "classes", "hidden", "numbers", "groups", "sha256"}
+    expected |= {"points"} if objective.additive else set()
     if not isinstance(description, dict) or set(description) != expected:
         raise ValueError(f"the description of a model has the fields {sorted(expected)}.")
     if description["estimator"] != _estimator(objective):

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from gossamer.tables.kinds import Amount, Category, Ignore, Kind, Number, Undeclared
+from gossamer.tables.kinds import ABSENT, Amount, Category, Hashed, Ignore, Kind, Number, Undeclared
 from gossamer.tables.numerals import MARKS, advice_on_marks, other_mark, parse_numbers
 from gossamer.tables.table import Column, Table
 
@@ -54,6 +54,27 @@ class Declaration:
     def features(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns of the encoding."""
         return (*self.kind.features(name), *([f"{name} is missing"] if self.missing else []))
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The columns of a table as one number each, by the `code` of its kind; ABSENT for a missing value."""
+
+    columns: Mapping[str, Declaration]
+    values: np.ndarray
+    """Shape (n, number of columns)."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def coded_kinds(columns: Mapping[str, Declaration]) -> tuple[Number | Amount | Category, ...]:
+    """Return what codes are of: a text that is hashed is one of its buckets."""
+    kinds = [
+        Category(declared.kind.features(name)) if isinstance(declared.kind, Hashed) else declared.kind
+        for name, declared in columns.items()
+    ]
+    return tuple(kind for kind in kinds if isinstance(kind, Number | Amount | Category))
 
 
 class Encoding:
@@ -124,28 +145,40 @@ class Encoding:
 
         Whatever stands in a cell, nothing is refused here: it may be called after answers were bought.
         """
-        self._require_columns(table)
-        if self.undeclared:
-            raise ValueError(
-                f"nothing is declared of column {', '.join(map(repr, self.undeclared))}: a run has to buy what it is."
-            )
+        self._require_declared(table)
         X = np.zeros((table.n, self.width), np.float32)
         start = 0
         for name, declared in self.features.items():
             column = table[name]
             # A row for each distinct value and a last one for a missing value, whose code is −1.
             rows = np.zeros((len(column.values) + 1, declared.width), np.float32)
-            known, values = declared.known(column), np.array(column.values, object)
-            if isinstance(declared.kind, Number | Amount):
-                values = np.clip(column.cells(), -LARGEST, LARGEST)
-                known &= ~np.isnan(values)
-            filled = np.zeros((np.count_nonzero(known), declared.kind.width), np.float32)
-            declared.kind.fill(filled, values[known])
+            known, values = _distinct(declared, column)
+            filled = np.zeros((len(values), declared.kind.width), np.float32)
+            declared.kind.fill(filled, values)
             rows[:-1, : declared.kind.width][known] = filled
             rows[np.append(~known, True), declared.kind.width :] = 1
             X[:, start : start + declared.width] = rows[column.codes]
             start += declared.width
         return X
+
+    def coded(self, table: Table) -> Coded:
+        """Return each column as one number; the table needs no target, and nothing is refused, as in `encode`."""
+        self._require_declared(table)
+        codes = np.empty((table.n, len(self.features)), np.float32)
+        for place, (name, declared) in enumerate(self.features.items()):
+            column = table[name]
+            of = np.full(len(column.values) + 1, ABSENT, np.float32)  # the last is that of a missing value
+            known, values = _distinct(declared, column)
+            of[:-1][known] = declared.kind.code(values)  # type: ignore[union-attr]  # of features, which have codes
+            codes[:, place] = of[column.codes]
+        return Coded(self.features, codes)
+
+    def _require_declared(self, table: Table) -> None:
+        self._require_columns(table)
+        if self.undeclared:
+            raise ValueError(
+                f"nothing is declared of column {', '.join(map(repr, self.undeclared))}: a run has to buy what it is."
+            )
 
     def cells(self, table: Table, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers in some columns, NaN where there is none, and whether anything is there: shapes (n, c)."""
@@ -163,6 +196,15 @@ class Columns(Encoding):
     """Declared columns alone, without a target."""
 
     columns: Mapping[str, Declaration]
+
+
+def _distinct(declared: Declaration, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """Return which of a column's distinct values are no missing ones, and those, as its kind takes them."""
+    known, values = declared.known(column), np.array(column.values, object)
+    if isinstance(declared.kind, Number | Amount):
+        values = np.clip(column.cells(), -LARGEST, LARGEST)
+        known &= ~np.isnan(values)
+    return known, values[known]
 
 
 def require_numbers(name: str, column: Column, table: Table, known: np.ndarray) -> None:

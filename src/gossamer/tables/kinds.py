@@ -7,6 +7,10 @@
     Hashed     one-hot of a public hash of the text                      1
     Ignore     nothing                                                   0
 
+Beside it, each kind has a `code`: one number for a value, of which additive models make functions. That is the share
+of a number, or of an amount's logarithm, in [0, 1], or the place of a text among the values; −1 is an amount of 0, or a
+text that is in no list.
+
 Nothing is estimated from the records, so the encoding of one record does not depend on any other. Of an Undeclared
 column nothing is known: a run buys whether it is a number, and between which bounds, by private answers.
 """
@@ -28,6 +32,8 @@ from gossamer.base.messages import is_whole, quoted
 from gossamer.tables.numerals import parse_numbers, whole_if_exact
 
 Values = Sequence[str] | np.ndarray
+ABSENT = -2.0
+"""The code of a missing value."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,9 @@ class Number:
 
     def fill(self, out: np.ndarray, values: Values) -> None:
         """Encode values into the columns `out`."""
-        out[:, 0] = 2 * self.share(values) - 1
+        out[:, 0] = 2 * self.code(values) - 1
 
-    def share(self, values: Values) -> np.ndarray:
+    def code(self, values: Values) -> np.ndarray:
         """Return how far values are on the way from low to high: in [0, 1]."""
         low, high = float(self.low), float(self.high)
         return (np.clip(_numbers(values), low, high) - low) / (high - low)
@@ -83,9 +89,14 @@ class Amount:
 
     def fill(self, out: np.ndarray, values: Values) -> None:
         """Encode values into the columns `out`."""
+        code = self.code(values)
+        out[:, 0] = np.maximum(code, 0.0)
+        out[:, 1] = code >= 0
+
+    def code(self, values: Values) -> np.ndarray:
+        """Return log(1 + x)/log(1 + high), clipped to [0, 1]; −1 for 0."""
         amount = np.clip(_numbers(values), 0, float(self.high))
-        out[:, 0] = np.log1p(amount) / math.log1p(self.high)
-        out[:, 1] = amount > 0
+        return np.where(amount > 0, np.log1p(amount) / math.log1p(self.high), -1.0)
 
 
 @dataclass(frozen=True)
@@ -113,9 +124,13 @@ class Category:
 
     def fill(self, out: np.ndarray, values: Values) -> None:
         """Encode values into the columns `out`, which are zero."""
-        codes = np.fromiter(map(self._codes.get, values, itertools.repeat(-1)), np.intp, len(values))
+        codes = self.code(values)
         known = np.flatnonzero(codes >= 0)
         out[known, codes[known]] = 1
+
+    def code(self, values: Values) -> np.ndarray:
+        """Return the place of each value in the list; −1 for one that is not there."""
+        return np.fromiter(map(self._codes.get, values, itertools.repeat(-1)), np.intp, len(values))
 
 
 @dataclass(frozen=True)
@@ -144,8 +159,11 @@ class Hashed:
 
     def fill(self, out: np.ndarray, values: Values) -> None:
         """Encode values into the columns `out`, which are zero."""
-        for row, value in enumerate(values):
-            out[row, self.bucket(value)] = 1
+        out[np.arange(len(values)), self.code(values)] = 1
+
+    def code(self, values: Values) -> np.ndarray:
+        """Return the bucket of each value."""
+        return np.fromiter(map(self.bucket, values), np.intp, len(values))
 
     def bucket(self, value: str) -> int:
         """Return the bucket of a text."""
