@@ -21,7 +21,7 @@ from gossamer.base.entropy import new_key
 from gossamer.engine.opening import Lane, set_up
 from gossamer.engine.stages import joined
 from gossamer.learn import PrivateLogisticRegression, PrivateSearch
-from gossamer.learn import search as module
+from gossamer.learn import _trials as module
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.privacy.stages import TRAINING
 
@@ -96,7 +96,7 @@ def released(planned, evidence, scores, random):
         patch.setattr(module, "_trial", trial)
         for _ in range(SEARCHES):
             used.clear()
-            seen.append((module._best_of(planned, "loss", None).outcome, sum(used)))
+            seen.append((module.best_of(planned, "loss", None).outcome, sum(used)))
     return np.array(seen).T
 
 
