@@ -1,7 +1,7 @@
 """What a private search is worth: default rule, every setting alone, and the search, at equal ε and δ.
 
     python benchmarks/search.py adult --seeds 20 --runs docs/tuning/runs.jsonl
-    python benchmarks/search.py --table docs/tuning/runs.jsonl
+    python benchmarks/search.py --page docs/tuning.md
 
 Each run is a line of the file: table, what was run, seed, AUC on the test part. Tables other than Adult are read from
 $GOSSAMER_DATA/tables; their categories and ranges are read from the records, so that these figures compare settings and
@@ -27,6 +27,7 @@ from gossamer.learn import PrivateLogisticRegression, PrivateSearch
 
 EPSILON, TRIALS, FEWER = 1.0, 12, 4
 RATES = (0.03125, 0.25, 2.0, 8.0, 32.0)
+BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 RULE, SEARCH, ALONE = "default", "search, default and rates", "search, rates alone"
 
 
@@ -131,6 +132,8 @@ def summary(path):
     lines = [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|"]
     for name, runs in found_in(path).items():
         mean = {label: float(np.mean(values)) for label, values in runs.items()}
+        if not {RULE, SEARCH, *(f"rate {rate:g}" for rate in RATES)} <= set(mean):
+            continue
         rates = [mean[label] for label in mean if label.startswith("rate")]
         settings = [*rates, mean[RULE]]
         cells = [
@@ -141,6 +144,11 @@ def summary(path):
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def measured(path):
+    """Return all tables of what was measured, as Markdown."""
+    return f"{summary(path)}\n\n{table(path)}"
 
 
 def _way(settings, found):
@@ -170,12 +178,14 @@ def main():
     parser.add_argument("--singles", type=int, default=5)
     parser.add_argument("--runs", default="docs/tuning/runs.jsonl")
     parser.add_argument("--only", default="", help="how the names of runs begin that are made")
-    parser.add_argument("--table")
+    parser.add_argument("--page", type=Path, help="a page whose tables are written anew from the runs")
     chosen = parser.parse_args()
-    if chosen.table:
-        print(summary(chosen.table), table(chosen.table), sep="\n\n")
     for name in chosen.tables:
         measure(name, chosen.seeds, chosen.singles, chosen.runs, chosen.only)
+    if chosen.page:
+        before, begin, rest = chosen.page.read_text("utf-8").partition(BEGIN)
+        _, end, after = rest.partition(END)
+        chosen.page.write_text(f"{before}{begin}\n\n{measured(chosen.runs)}\n\n{end}{after}", "utf-8")
 
 
 if __name__ == "__main__":
