@@ -1,7 +1,7 @@
 """An audit of a whole search: what one record does to the released trial stays within the promise for all trials.
 
 A tiny logistic problem with two settings, planned by `PrivateSearch` itself. Its trials are made in bulk, by the stages
-of its own candidates. How many there are, their settings, and which one is released is up to its own `_best_of`. The
+of its own candidates. How many there are, their settings, and which one is released is up to its own `best_of`. The
 attacker knows all records but one and sees what is released: setting, parameters and noisy score. Trials of one step
 have a Gaussian likelihood, so that the attack on each of them is the best there is.
 """
@@ -81,7 +81,7 @@ class Trials:
 
 
 def released(planned, evidence, scores, random):
-    """Return the evidence that the search releases, in each of many searches by `_best_of`; and that of all trials."""
+    """Return the evidence that the search releases, in each of many searches by `best_of`; and that of all trials."""
     used, seen = [], []
 
     def trial(planned, score, place, key, coin):
