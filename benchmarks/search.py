@@ -1,7 +1,7 @@
 """What a private search is worth: default rule, every setting alone, and the search, at equal ε and δ.
 
     python benchmarks/search.py adult --seeds 20 --runs docs/tuning/runs.jsonl
-    python benchmarks/search.py --table docs/tuning/runs.jsonl
+    python benchmarks/search.py --page docs/tuning.md
 
 Each run is a line of the file: table, what was run, seed, AUC on the test part. Tables other than Adult are read from
 $GOSSAMER_DATA/tables; their categories and ranges are read from the records, so that these figures compare settings and
@@ -25,8 +25,10 @@ import gossamer as gs
 from gossamer.datasets import adult
 from gossamer.learn import PrivateLogisticRegression, PrivateSearch
 
-EPSILON, TRIALS = 1.0, 12
-RATES = (0.25, 2.0, 8.0, 32.0)
+EPSILON, TRIALS, FEWER = 1.0, 12, 4
+RATES = (0.03125, 0.25, 2.0, 8.0, 32.0)
+BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
+RULE, SEARCH, ALONE = "default", "search, default and rates", "search, rates alone"
 
 
 def descent(rate, n):
@@ -71,15 +73,16 @@ def measure(name, seeds, singles, out, only=""):
     def model(method=None):
         return PrivateLogisticRegression(EPSILON, delta, data_norm=norm, classes=[0, 1], method=method)
 
-    def search(rule, others):
+    def search(rule, others, trials=TRIALS):
         grid = {"method": [settings[other] for other in others]}
-        return PrivateSearch(model(rule), grid, EPSILON, delta, TRIALS)
+        return PrivateSearch(model(rule), grid, EPSILON, delta, trials)
 
     kinds = {
-        "default": (seeds, model),
+        RULE: (seeds, model),
         **{label: (singles, lambda method=method: model(method)) for label, method in settings.items()},
-        "search, default and rates": (seeds, lambda: search(None, settings)),
-        "search, rates alone": (seeds, lambda: search(settings["rate 2"], [s for s in settings if s != "rate 2"])),
+        SEARCH: (seeds, lambda: search(None, settings)),
+        f"{SEARCH}, {FEWER} trials": (seeds, lambda: search(None, settings, FEWER)),
+        ALONE: (seeds, lambda: search(settings["rate 2"], [s for s in settings if s != "rate 2"])),
     }
     for label, (count, make) in kinds.items():
         for seed in range(count if label.startswith(only) else 0):
@@ -95,7 +98,7 @@ def measure(name, seeds, singles, out, only=""):
                 "seed": seed,
                 "auc": round(float(auc), 5),
                 "chose": None if best is None else best.learning_rate,
-                "solver": "Whitened" if label.startswith(("default", "search, default")) else "SGD",
+                "solver": "Whitened" if label.startswith((RULE, SEARCH)) else "SGD",
                 "epsilon": EPSILON,
                 "delta": delta,
             }
@@ -109,13 +112,57 @@ def rows_of(path):
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()] if Path(path).exists() else []
 
 
-def table(path):
-    """Return the mean of each kind of run on each table, with its standard error, as Markdown."""
+def found_in(path):
+    """Return the AUCs of each kind of run, by tables."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in rows_of(path):
         found[row["table"]][row["run"]].append(row["auc"])
+    return found
+
+
+def summary(path):
+    """Return, for each table, how much of the way from a random setting to the best one a search goes, as Markdown.
+
+    The best setting is the one with the best mean on the test part: nobody could know it. Searches pay for themselves.
+    """
+    headers = (
+        *("table", "a random rate", "the best rate", "search among rates", "of the way", "rule"),
+        *("a random setting", "the best setting", "search among all", "of the way", "rule − search"),
+    )
+    lines = [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|"]
+    for name, runs in found_in(path).items():
+        mean = {label: float(np.mean(values)) for label, values in runs.items()}
+        if not {RULE, SEARCH, *(f"rate {rate:g}" for rate in RATES)} <= set(mean):
+            continue
+        rates = [mean[label] for label in mean if label.startswith("rate")]
+        settings = [*rates, mean[RULE]]
+        cells = [
+            *_way(rates, mean.get(ALONE)),
+            f"{mean[RULE]:.4f}",
+            *_way(settings, mean.get(SEARCH)),
+            f"{mean[RULE] - mean[SEARCH]:+.4f}".replace("-", "−"),
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def measured(path):
+    """Return all tables of what was measured, as Markdown."""
+    return f"{summary(path)}\n\n{table(path)}"
+
+
+def _way(settings, found):
+    """Return the mean and the best of some settings, a search's result, and its share of the way between the two."""
+    random, best = float(np.mean(settings)), max(settings)
+    if found is None:
+        return f"{random:.4f}", f"{best:.4f}", "–", "–"
+    return f"{random:.4f}", f"{best:.4f}", f"{found:.4f}", f"{(found - random) / (best - random):.0%}".replace("-", "−")
+
+
+def table(path):
+    """Return the mean of each kind of run on each table, with its standard error, as Markdown."""
     lines = []
-    for name, runs in found.items():
+    for name, runs in found_in(path).items():
         lines += ["", f"| {name} | runs | mean test AUC | s.e. | least |", "|---|---|---|---|---|"]
         for label, values in runs.items():
             error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
@@ -131,12 +178,14 @@ def main():
     parser.add_argument("--singles", type=int, default=5)
     parser.add_argument("--runs", default="docs/tuning/runs.jsonl")
     parser.add_argument("--only", default="", help="how the names of runs begin that are made")
-    parser.add_argument("--table")
+    parser.add_argument("--page", type=Path, help="a page whose tables are written anew from the runs")
     chosen = parser.parse_args()
-    if chosen.table:
-        print(table(chosen.table))
     for name in chosen.tables:
         measure(name, chosen.seeds, chosen.singles, chosen.runs, chosen.only)
+    if chosen.page:
+        before, begin, rest = chosen.page.read_text("utf-8").partition(BEGIN)
+        _, end, after = rest.partition(END)
+        chosen.page.write_text(f"{before}{begin}\n\n{measured(chosen.runs)}\n\n{end}{after}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """An audit of a whole search: what one record does to the released trial stays within the promise for all trials.
 
 A tiny logistic problem with two settings, planned by `PrivateSearch` itself. Its trials are made in bulk, by the stages
-of its own candidates. How many there are, their settings, and which one is released is up to its own `_best_of`. The
+of its own candidates. How many there are, their settings, and which one is released is up to its own `best_of`. The
 attacker knows all records but one and sees what is released: setting, parameters and noisy score. Trials of one step
 have a Gaussian likelihood, so that the attack on each of them is the best there is.
 """
@@ -21,7 +21,7 @@ from gossamer.base.entropy import new_key
 from gossamer.engine.opening import Lane, set_up
 from gossamer.engine.stages import joined
 from gossamer.learn import PrivateLogisticRegression, PrivateSearch
-from gossamer.learn import search as module
+from gossamer.learn import _trials as module
 from gossamer.privacy._jax_privacy import CanaryScoreAuditor, Split
 from gossamer.privacy.stages import TRAINING
 
@@ -81,7 +81,7 @@ class Trials:
 
 
 def released(planned, evidence, scores, random):
-    """Return the evidence that the search releases, in each of many searches by `_best_of`; and that of all trials."""
+    """Return the evidence that the search releases, in each of many searches by `best_of`; and that of all trials."""
     used, seen = [], []
 
     def trial(planned, score, place, key, coin):
@@ -96,7 +96,7 @@ def released(planned, evidence, scores, random):
         patch.setattr(module, "_trial", trial)
         for _ in range(SEARCHES):
             used.clear()
-            seen.append((module._best_of(planned, "loss", None).outcome, sum(used)))
+            seen.append((module.best_of(planned, "loss", None).outcome, sum(used)))
     return np.array(seen).T
 
 

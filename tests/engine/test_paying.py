@@ -118,7 +118,7 @@ def test_estimators_and_searches_are_remembered_too(monkeypatch):
     """A search is known by ε and δ alone, so that they are added."""
     monkeypatch.setattr(paying, "MEMORY", paying.Memory())
     monkeypatch.setattr("gossamer.learn._common.solve_stages", lambda *args, **kwargs: 1 / 0)
-    monkeypatch.setattr("gossamer.learn.search._best_of", lambda *args: 1 / 0)
+    monkeypatch.setattr("gossamer.learn._trials.best_of", lambda *args: 1 / 0)
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     model = gs.learn.PrivateLogisticRegression(1.0, 1e-3, data_norm=3.0, classes=[0, 1], method=gs.methods.GD(steps=2))
     with pytest.raises(ZeroDivisionError):
@@ -193,7 +193,7 @@ def test_a_search_pays_as_a_whole(tmp_path, monkeypatch):
     def stop(*args, **kwargs):
         raise RuntimeError("after paying")
 
-    monkeypatch.setattr("gossamer.learn.search._best_of", stop)
+    monkeypatch.setattr("gossamer.learn._trials.best_of", stop)
     search = gs.learn.PrivateSearch(model, {"l2": [0.1]}, 1.0, 1e-2, 2, ledger=file)
     with pytest.raises(RuntimeError, match="after paying"):
         search.fit(X, y)

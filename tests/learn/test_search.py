@@ -23,8 +23,8 @@ from gossamer.engine.bounds import BOUNDS
 from gossamer.engine.shares import POSITIVES
 from gossamer.engine.stages import Outcome
 from gossamer.learn import PrivateAUCClassifier, PrivateLogisticRegression, PrivateSearch
-from gossamer.learn import search as module
-from gossamer.learn.search import Judged, Planned
+from gossamer.learn import _trials as module
+from gossamer.learn._trials import Judged, Planned
 from gossamer.privacy import accounting
 from gossamer.privacy.certificate import certify
 from gossamer.privacy.searching import delta_of
@@ -320,7 +320,7 @@ def pretend(monkeypatch, scores, law, chances=(1.0,)):
 
 def test_a_trial_that_diverges_is_an_outcome_and_not_tried_again(monkeypatch):
     planned, made = pretend(monkeypatch, [None, 1.0, None, 0.5], fixed(4))
-    best = module._best_of(planned, "loss", new_key(0))
+    best = module.best_of(planned, "loss", new_key(0))
     assert (best.score, len(made)) == (1.0, 4)
 
     real = module._trial
@@ -332,8 +332,24 @@ def test_a_trial_that_diverges_is_an_outcome_and_not_tried_again(monkeypatch):
 
     monkeypatch.setattr(module, "_trial", again)
     made.clear()
-    module._best_of(planned, "loss", new_key(0))
+    module.best_of(planned, "loss", new_key(0))
     assert len(made) > 4
+
+
+def test_an_error_of_a_trial_that_bought_nothing_useful_is_an_outcome(monkeypatch):
+    """Let through, it would tell of a trial that loses: that one of them failed, and that none came after it."""
+    planned, made = pretend(monkeypatch, [0.5], fixed(4))
+    real = module.solve_stages
+
+    def fails(*arguments, **options):
+        found = real(*arguments, **options)
+        if len(made) == 2:
+            raise ValueError("1 of the classes were frequent enough to be discovered")
+        return found
+
+    monkeypatch.setattr(module, "solve_stages", fails)
+    assert module.best_of(planned, "loss", new_key(0)).score == 0.5
+    assert len(made) == 4
 
 
 def test_a_search_of_which_the_best_diverged_says_so_and_not_how_often(monkeypatch):
@@ -341,14 +357,14 @@ def test_a_search_of_which_the_best_diverged_says_so_and_not_how_often(monkeypat
     for count in (1, 5):
         planned, _ = pretend(monkeypatch, [None], fixed(count))
         with pytest.raises(DivergedError, match="privacy is spent") as caught:
-            module._best_of(planned, "loss", new_key(0))
+            module.best_of(planned, "loss", new_key(0))
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
 
 def test_scores_that_are_no_numbers_lose(monkeypatch):
     planned, _ = pretend(monkeypatch, [math.nan, -5.0, math.nan, math.inf], fixed(4))
-    assert module._best_of(planned, "loss", new_key(0)).score == -5.0
+    assert module.best_of(planned, "loss", new_key(0)).score == -5.0
     assert max([math.nan, -5.0]) != -5.0  # the twin: what comparing without care gives
 
 
@@ -357,7 +373,7 @@ def test_ties_are_broken_by_coins(monkeypatch):
     first = 0
     for seed in range(40):
         planned, _ = pretend(monkeypatch, [0.25], fixed(2))
-        first += module._best_of(planned, "loss", new_key(seed)).outcome.result == 1
+        first += module.best_of(planned, "loss", new_key(seed)).outcome.result == 1
     assert 5 <= first <= 35
 
 
@@ -366,7 +382,7 @@ def drawn(monkeypatch, scores, search=None):
     law, out = negative_binomial(3, 2, 8), []
     for seed in range(60):
         planned, made = pretend(monkeypatch, scores, law, chances=(0.5, 0.25, 0.25))
-        (search or module._best_of)(planned, "loss", new_key(seed))
+        (search or module.best_of)(planned, "loss", new_key(seed))
         out.append([place for place, _ in made])
     return out
 
@@ -408,17 +424,17 @@ def test_settings_are_drawn_with_repetition_by_their_chances(monkeypatch):
 
 def test_every_trial_has_a_key_of_its_own(monkeypatch):
     planned, made = pretend(monkeypatch, [0.1], fixed(6))
-    module._best_of(planned, "loss", new_key(0))
+    module.best_of(planned, "loss", new_key(0))
     assert len({key for _, key in made}) == 6
 
 
 # The score
 
 
-@pytest.mark.parametrize("score", ["loss", "accuracy"])
+@pytest.mark.parametrize("score", ["loss", "accuracy", "squares"])
 def test_one_record_moves_the_score_by_a_bounded_amount(score):
     """Also with a loss that is huge, infinite, negative or not a number; and nothing else moves."""
-    judged = Judged(lambda model, record: model * record, score, 2.0)
+    judged = Judged(lambda model, record: model * record, score)
     start = {"score": jnp.zeros(()), "model": jnp.ones(())}
     gradient = jax.vmap(jax.grad(judged), (None, 0))
     found = gradient(start, jnp.array([0.0, 0.3, 0.9, 5.0, 1e30, jnp.inf, -jnp.inf, jnp.nan]))
@@ -426,6 +442,17 @@ def test_one_record_moves_the_score_by_a_bounded_amount(score):
     assert np.ptp(found["score"]) == 2 * judged.half
     np.testing.assert_array_equal(found["model"], 0.0)
     assert found["score"][-1] == judged.half  # what cannot be judged counts as bad as can be
+
+
+def test_no_model_scores_better_than_the_one_that_is_right_about_chances():
+    """Of records that are positive with chance 0.8. The twin, a logarithm cut at 2, wants one that is too sure."""
+    odds = np.linspace(0.1, 8.0, 80)  # log-odds that a model gives to all of them
+    losses = np.stack([np.logaddexp(0, -odds), np.logaddexp(0, odds)])
+    h = jax.vmap(jax.grad(Judged(lambda model, record: record, "loss")), (None, 0))
+    start = {"score": jnp.zeros(()), "model": jnp.zeros(())}
+    found = np.asarray(h(start, jnp.asarray(losses.ravel(), jnp.float32))["score"]).reshape(2, -1)
+    assert odds[np.argmin([0.8, 0.2] @ found)] == pytest.approx(math.log(4), abs=0.1)
+    assert odds[np.argmin([0.8, 0.2] @ np.minimum(losses, 2.0))] > 7
 
 
 @pytest.mark.slow
@@ -450,7 +477,7 @@ def test_a_score_has_the_noise_that_was_planned(table):
     scores = [float(run_ready(ready, plan, new_key(seed), seed=0).params["score"]) for seed in range(40)]
     expected = noise * asked.method.clip / N
     assert np.std(scores, ddof=1) == pytest.approx(expected, abs=5 * expected / math.sqrt(2 * 39))
-    exact = 1 - math.log(2)
+    exact = 0.5 - 0.25  # a model of zeros finds everything as probable as not
     assert np.mean(scores) == pytest.approx(exact, abs=5 * expected / math.sqrt(40))
 
 
@@ -491,7 +518,7 @@ def test_the_search_pays_and_its_trials_do_not(table, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="which would not pay"):
         search.rehearse(X, y)
     assert aside.entries() == []
-    monkeypatch.setattr(module, "_best_of", lambda *arguments: 1 / 0)  # what is reserved is spent, whatever follows
+    monkeypatch.setattr(module, "best_of", lambda *arguments: 1 / 0)  # what is reserved is spent, whatever follows
     with pytest.raises(ZeroDivisionError):
         make(ledger=aside).fit(X, y)
     (entry,) = aside.entries()

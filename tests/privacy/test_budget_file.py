@@ -1,5 +1,6 @@
 """The budget file: what is left is exact, is never given twice, and survives whatever happens to a process."""
 
+import concurrent.futures
 import contextlib
 import os
 import sqlite3
@@ -263,6 +264,20 @@ def test_two_processes_race_for_the_last_of_it_and_exactly_one_wins(table, files
 @pytest.mark.deep
 def test_four_race_for_two_places(table, files):
     assert racing.wins(4, files(25, 2.0), table) == [2] * 25
+
+
+def test_of_eight_threads_as_many_win_as_there_are_places(table):
+    file = grant(table, 3.0, 1e-5)
+    cost, won = gs.Budget(1.0, 1e-6), []
+
+    def run(_):
+        with contextlib.suppress(OverdrawnError):
+            won.append(file.reserve(cost, table).id)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(run, range(8)))
+    assert sorted(won) == [entry.id for entry in file.entries()] == [1, 2, 3]
+    assert file.remaining().epsilon == 0
 
 
 def test_the_race_catches_a_file_without_a_lock(table, files):

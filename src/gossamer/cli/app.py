@@ -13,7 +13,7 @@ from gossamer.cli.draft import schema
 from gossamer.cli.explain import explain
 from gossamer.cli.fit import fit
 from gossamer.cli.mistakes import sentence
-from gossamer.cli.options import Command
+from gossamer.cli.options import AloneOrFile, Command
 from gossamer.cli.plan import plan
 from gossamer.cli.predict import predict
 from gossamer.cli.report import report
@@ -26,7 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Private training beyond DP-SGD: a model, and a certificate of what was promised.",
 )
-for command in (fit, predict, explain, schema, audit, plan, verify, report, reproduce, bench):
+app.command(cls=AloneOrFile)(Command(fit))
+for command in (predict, explain, schema, audit, plan, verify, report, reproduce, bench):
     app.command()(Command(command))
 for more in (evidence.sign, evidence.prove_table):
     app.command()(more)

@@ -131,6 +131,15 @@ class RunOptions:
     certificate: Annotated[
         Path | None, typer.Option(help="A new file for one more copy of the certificate.", rich_help_panel=_RUN)
     ] = None
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[GRID.toml]",
+            help="Try several settings within the same budget, and keep the best: those of a file, or a few that suit "
+            "the objective. How many trials are made is secret.",
+            rich_help_panel=shared.HOW,
+        ),
+    ] = None
     seed: Annotated[int | None, typer.Option(help="Fixes the noise: for tests only.")] = None
 
 
@@ -172,7 +181,7 @@ def fit(
     Every mistake in the table or in the options is found before anything is spent.
     """
     from gossamer.base import atomic
-    from gossamer.runs import declaring, fitting, folder
+    from gossamer.runs import declaring, fitting, folder, searching
     from gossamer.runs.bundling import write_bundle
     from gossamer.runs.recipe import Recipe
     from gossamer.runs.scoring import score_lines
@@ -191,6 +200,7 @@ def fit(
     }
     objective = meant(objective, parsed)
     recipe = Recipe(objective, training.method, training.options(), parsed)
+    grid = None if run.search is None else searching.read_grid(run.search, recipe)
     with shared.warnings_as_lines():
         records, held_out, schema = declaring.gather(reading.read, table, run.test, recipe.record, vars(declared))
         shared.note(schema.remarks(records))
@@ -210,17 +220,23 @@ def fit(
             if run.budget is not None:
                 payment = fitting.Payment(run.budget, records, schema, budget, objective=objective, out=out)
                 reserve = functools.partial(_pay, payment, checkpoints, paid)
-            model, schema = fitting.fit_table(
-                records,
-                schema,
-                recipe,
-                budget,
-                seed=run.seed,
-                progress=True,
-                checkpoints=checkpoints,
-                every=every,
-                reserve=reserve,
-            )
+            best = None
+            if grid is None:
+                model, schema = fitting.fit_table(
+                    records,
+                    schema,
+                    recipe,
+                    budget,
+                    seed=run.seed,
+                    progress=True,
+                    checkpoints=checkpoints,
+                    every=every,
+                    reserve=reserve,
+                )
+            else:
+                model, schema, recipe, best = searching.search_table(
+                    records, schema, recipe, grid, budget, seed=run.seed, checkpoints=checkpoints, reserve=reserve
+                )
             tested = None if held_out is None else _tested(model, recipe, schema, held_out)
             if out is not None:
                 folder.save(out, model, schema, recipe, tested)
@@ -231,6 +247,9 @@ def fit(
         atomic.write_text(run.certificate, model.certificate_.to_json())
     content, lines = _told(model.certificate_, schema, recipe, records.source, time.monotonic() - begun)
     content["folder"] = None if out is None else str(out)
+    if best is not None:
+        content |= {"search": best, "seconds": None}  # how long it took tells how many trials there were
+        lines.append(_found(best))
     if tested is not None:
         content["test"] = tested
         lines += ["", *score_lines(tested)]
@@ -270,10 +289,21 @@ def _require_out(table: Path | None, out: Path | None, promise: shared.Promise, 
         raise ValueError("--checkpoint-every and --resume need --out: a run saves itself in its folder.")
     if every == 0 and run.resume:
         raise ValueError("--checkpoint-every 0 does not go with --resume: without checkpoints nothing is continued.")
+    if every and run.search is not None:
+        raise ValueError(
+            "--checkpoint-every does not go with --search: a search saves its key alone, before it begins. Leave it "
+            "out; 0 saves nothing."
+        )
     if table is None and run.budget is not None:
         raise ValueError("--budget is for a table of yours: the demo's is public.")
     if run.budget is not None and not math.isfinite(promise.epsilon):
         raise ValueError("--epsilon inf does not go with --budget: no budget can pay for a run without privacy.")
+
+
+def _found(best: dict[str, Any]) -> str:
+    """Say which setting of a search was best."""
+    setting = ", ".join(f"{name} = {value}" for name, value in best.items())
+    return f"The search chose {setting or 'the settings as they were given'}. Its cost is part of the promise."
 
 
 def _told(

@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
+from typer.core import TyperCommand
+
 
 class OneOf(NamedTuple):
     """Marks a word that must be one of some names."""
@@ -21,6 +23,21 @@ class Flags(NamedTuple):
 
     of: Callable[[], Mapping[str, Any]]
     """Names with annotations."""
+
+
+class AloneOrFile(TyperCommand):
+    """A command of which a flag may stand alone: the word after it is taken for its file if it ends like one."""
+
+    flag, ending = "--search", ".toml"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put an empty word where the flag stands alone: typer has no flags that may."""
+        written: list[str] = []
+        for place, word in enumerate(args):
+            written.append(word)
+            if word == self.flag and not "".join(args[place + 1 : place + 2]).endswith(self.ending):
+                written.append("")
+        return super().parse_args(ctx, written)
 
 
 class Command:

@@ -95,6 +95,8 @@ class Objective:
       binary: whether it is about two classes only.
       grouped: whether it needs each record's group.
       calibrated: whether what its classifier calls probabilities may be taken for them.
+      search: the narrow grid of a search for which none is given: settings in a recipe's words, "x2" for twice the
+        rule's; none, if the rule leaves nothing to search for.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Objective:
     binary: bool = False
     grouped: bool = False
     calibrated: bool = True
+    search: tuple[Mapping[str, Any], ...] = ()
 
     def load(self) -> Any:
         """Import the estimator's class."""
@@ -124,6 +127,8 @@ def _table(records: Iterable[Objective]) -> dict[str, Objective]:
 
 _ERM = ("Whitened", "GD", "SGD", "SVRG", "SVRGpp", "Spider", "StoSpider", "AdaSpider")
 _MINIMAX = ("SGDA", "PrivateDiff", "RGDA")
+_STEPS: tuple[Mapping[str, Any], ...] = ({"steps": "x0.5"}, {"steps": "x2"})
+_RATES: tuple[Mapping[str, Any], ...] = ({"learning_rate": "x0.5"}, {"learning_rate": "x2"})
 
 OBJECTIVES = _table(
     [
@@ -136,6 +141,7 @@ OBJECTIVES = _table(
             keeps={"coef_": ("outputs", "features"), "intercept_": ("outputs",), "threshold_": ()},
             settings=(THRESHOLD,),
             deeper="network",
+            search=_STEPS,
         ),
         Objective(
             "network",
@@ -146,6 +152,7 @@ OBJECTIVES = _table(
             keeps={"data_norm_": (), "threshold_": ()},
             layers=True,
             settings=(HIDDEN, THRESHOLD),
+            search=_RATES,
         ),
         Objective(
             "linear",
@@ -154,6 +161,7 @@ OBJECTIVES = _table(
             target="number",
             methods=_ERM,
             keeps={"coef_": ("features",), "intercept_": ()},
+            search=_STEPS,
         ),
         Objective(
             "additive",
@@ -186,6 +194,7 @@ OBJECTIVES = _table(
             buys="positive_share",
             binary=True,
             calibrated=False,
+            search=_RATES,
         ),
         Objective(
             "dro",
@@ -197,6 +206,7 @@ OBJECTIVES = _table(
             layers=True,
             settings=(HIDDEN, DIVERGENCE, PENALTY, RADIUS),
             calibrated=False,
+            search=_RATES,
         ),
         Objective(
             "worst-group",
@@ -210,6 +220,7 @@ OBJECTIVES = _table(
             buys="group_shares",
             grouped=True,
             calibrated=False,
+            search=_RATES,
         ),
     ]
 )

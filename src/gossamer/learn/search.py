@@ -19,43 +19,32 @@ import dataclasses
 import itertools
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gossamer.base.entropy import new_key
-from gossamer.base.exceptions import DivergedError
 from gossamer.base.leak import Leak
 from gossamer.base.messages import is_number, shown
-from gossamer.base.trees import PyTree
 from gossamer.engine.checkpoints import digest, digest_records
 from gossamer.engine.paying import pay
-from gossamer.engine.stages import Answers, Outcome, Posed, Stage, plan_stages, solve_stages
+from gossamer.engine.stages import plan_stages
+from gossamer.learn import _trials
 from gossamer.learn._common import PrivateEstimator, Task
-from gossamer.methods.gd import GD
-from gossamer.objectives.erm import ERM
+from gossamer.learn._trials import ACCURACY, LOSS, Candidate, Planned, Trial
 from gossamer.oracle.people import by_person, count, scope
 from gossamer.privacy.budget import Budget
 from gossamer.privacy.certificate import Certificate, certify
 from gossamer.privacy.planning import Plan
-from gossamer.privacy.searching import Selection, plan_search, trial_budget
-from gossamer.privacy.stages import TRAINING
-from gossamer.privacy.trials import Trials, negative_binomial
+from gossamer.privacy.searching import plan_search, trial_budget
+from gossamer.privacy.trials import negative_binomial
 
-SCORE = "score"
-"""The name of the stage that scores a trial, and of its query on certificates."""
-SCORE_SHARE = 0.05
-"""What of a trial's cost its score has: the training has 2.6 % more noise for it."""
-_LOSS_BOUND = 2.0
-_SQUARE_BOUND = 0.5
-"""Where losses are cut before they are averaged; of squares, in units of the bound on targets."""
 _RULE_CHANCE = 0.5
 _MAKES = ("epsilon", "delta", "neighbors", "random_state", "progress", "checkpoints", "ledger")
 """What a trial's estimator is given by the search, so that a grid must not have it."""
@@ -73,8 +62,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
       epsilon: ε of the whole search.
       delta: δ of the whole search; None takes n ** -1.1.
       trials: how many trials to expect. How many are made is drawn, and secret.
-      score: "loss": the average loss, cut at a public bound; "accuracy": how often a record's own target is found to be
-        more probable than not. It is measured on the training records, with noise.
+      score: "loss": the mean squared distance from 1 of the probability that is given to a record's own class (Brier's
+        score), or of a regression the mean loss, cut at a public bound; "accuracy": how often a record's own target is
+        found to be more probable than not. It is measured on the training records, with noise.
       eta: the shape of the law of the number of trials.
       most: the largest number of trials.
       chances: the chance of each setting, the estimator as it is first; None: a half for that, the rest evenly.
@@ -136,12 +126,60 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, **records: Any) -> "PrivateSearch":
         """Search on rows X with targets y, spending the budget once; `records` is what the estimator's fit takes."""
-        planned = self.rehearse(X, y, **records)
+        return self.spend(self.rehearse(X, y, **records))
+
+    def rehearse(self, X: Any, y: Any, **records: Any) -> Planned:
+        """Return what will be asked; refuse what does not go together, before anything is spent."""
+        if not isinstance(self.estimator, PrivateEstimator):
+            raise TypeError(
+                f"estimator = {shown(self.estimator)} must be an estimator of gs.learn: trials are to be private. "
+                "Put a pipeline around the search, not into it."
+            )
+        if self.estimator.ledger is not None:
+            raise ValueError("estimator has a ledger, which would not pay. Pass it as PrivateSearch(..., ledger=...).")
+        n = len(y) if records.get("person") is None else count(by_person(np.asarray(y), records["person"]))
+        budget = Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
+        return self.plan(budget, lambda setting, about: self._candidate(setting, about, X, y, records))
+
+    def plan(
+        self, budget: Budget, candidate: Callable[[dict[str, Any], Budget], Candidate], table: str | None = None
+    ) -> Planned:
+        """Return what a search within a budget will ask.
+
+        Args:
+          budget: of the whole.
+          candidate: `candidate(setting, about)` → what a trial with a setting solves, with about this budget.
+          table: what the table is known by to a search that is continued; None: the arrays of the tasks.
+        """
+        if self.score not in (LOSS, ACCURACY):
+            raise ValueError(f"score = {shown(self.score)} must be 'loss' or 'accuracy'.")
+        settings = [{}, *_settings(self.grid)]
+        chances = _chances(self.chances, len(settings))
+        law = negative_binomial(self.trials, self.eta, self.most)
+        if not budget.is_private:
+            raise ValueError(f"epsilon = {self.epsilon} is no budget for a search: use scikit-learn's GridSearchCV.")
+        about = trial_budget(budget, law)
+        candidates = []
+        for place, setting in enumerate(settings):
+            with warnings.catch_warnings():
+                if place:  # what is warned of is the same for all settings
+                    warnings.simplefilter("ignore")
+                candidates.append(candidate(setting, about))
+        n = count(candidates[0].task.data)
+
+        def plans_at(each: Budget) -> list[Plan]:
+            return [plan_stages(candidate.stages(self.score), n, each) for candidate in candidates]
+
+        selection, plans = plan_search(plans_at, budget, n, trials=self.trials, eta=self.eta, most=self.most)
+        return Planned(candidates, plans, chances, law, selection, budget=budget, n=n, table=table)
+
+    def spend(self, planned: Planned) -> "PrivateSearch":
+        """Make the trials of a plan, and keep the best one."""
         key = self._key(planned)
         data = planned.candidates[0].task.data
         noted = data if self.random_state is None else None
         pay(self.ledger, planned.budget, type(self).__name__, self.checkpoints, scope(data), records=noted)
-        best = _best_of(planned, self.score, key)
+        best = _trials.best_of(planned, self.score, key)
         self.settings_ = [candidate.setting for candidate in planned.candidates]
         chosen = planned.candidates[best.place]
         self.best_params_, self.best_estimator_ = chosen.setting, chosen.estimator
@@ -154,41 +192,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         chosen.estimator._decide(best.outcome.answers)
         return self
 
-    def rehearse(self, X: Any, y: Any, **records: Any) -> "Planned":
-        """Return what will be asked; refuse what does not go together, before anything is spent."""
-        if not isinstance(self.estimator, PrivateEstimator):
-            raise TypeError(
-                f"estimator = {shown(self.estimator)} must be an estimator of gs.learn: trials are to be private. "
-                "Put a pipeline around the search, not into it."
-            )
-        if self.estimator.ledger is not None:
-            raise ValueError("estimator has a ledger, which would not pay. Pass it as PrivateSearch(..., ledger=...).")
-        if self.score not in ("loss", "accuracy"):
-            raise ValueError(f"score = {shown(self.score)} must be 'loss' or 'accuracy'.")
-        settings = [{}, *_settings(self.grid)]
-        chances = _chances(self.chances, len(settings))
-        n = len(y) if records.get("person") is None else count(by_person(np.asarray(y), records["person"]))
-        budget = Budget(self.epsilon, n**-1.1 if self.delta is None else self.delta, self.neighbors)
-        law = negative_binomial(self.trials, self.eta, self.most)
-        if not budget.is_private:
-            raise ValueError(f"epsilon = {self.epsilon} is no budget for a search: use scikit-learn's GridSearchCV.")
-        about = trial_budget(budget, law)
-        candidates = []
-        for place, setting in enumerate(settings):
-            with warnings.catch_warnings():
-                if place:  # what is warned of is the same for all settings
-                    warnings.simplefilter("ignore")
-                candidates.append(self._candidate(setting, about, X, y, records))
-
-        def plans_at(each: Budget) -> list[Plan]:
-            return [plan_stages(candidate.stages(self.score), n, each) for candidate in candidates]
-
-        selection, plans = plan_search(plans_at, budget, n, trials=self.trials, eta=self.eta, most=self.most)
-        return Planned(candidates, plans, chances, law, selection, budget=budget, n=n)
-
-    def _candidate(
-        self, setting: dict[str, Any], about: Budget, X: Any, y: Any, records: dict[str, Any]
-    ) -> "Candidate":
+    def _candidate(self, setting: dict[str, Any], about: Budget, X: Any, y: Any, records: dict[str, Any]) -> Candidate:
         made = {"epsilon": about.epsilon, "delta": about.delta, "neighbors": about.neighbors}
         for name in _MAKES:
             if name in setting:
@@ -207,27 +211,27 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         del estimator.spend
         return Candidate(setting, estimator, seen["task"], seen["leaks"])
 
-    def _key(self, planned: "Planned") -> jax.Array:
+    def _key(self, planned: Planned) -> jax.Array:
         """Return the key of everything; a search that is continued has the one that it was begun with."""
         key = new_key(None if self.random_state is None else int(self.random_state))
         if self.checkpoints is None:
             return key
-        if any(candidate.task.complete is not None for candidate in planned.candidates):
+        tasks = [candidate.task for candidate in planned.candidates]
+        if planned.table is None and any(task.complete is not None for task in tasks):
             raise ValueError(
                 "checkpoints do not go with a search that buys bounds, categories or shares first. Declare them, or "
                 "search without checkpoints."
             )
         # A certificate names problem, method, noise and versions in words that are the same in another process.
-        tasks = [candidate.task for candidate in planned.candidates]
         what = digest(
             repr((planned.budget, self.trials, self.eta, self.most, self.score, planned.chances)),
             *(certify(p, t.problem, None, False).to_json() for p, t in zip(planned.plans, tasks, strict=True)),
-            *(digest_records(task.data) for task in tasks),
+            *([planned.table] if planned.table is not None else [digest_records(task.data) for task in tasks]),
         )
         words = self.checkpoints.remember("search", what, lambda: np.asarray(jax.random.key_data(key)).tolist())
         return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl=jax.random.key_impl(key))
 
-    def _certificate(self, planned: "Planned", best: "Trial") -> Certificate:
+    def _certificate(self, planned: Planned, best: Trial) -> Certificate:
         return dataclasses.replace(
             best.outcome.result.certificate,
             epsilon=float(planned.budget.epsilon),
@@ -271,122 +275,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-class Candidate(NamedTuple):
-    """A setting, and what a trial with it solves."""
-
-    setting: dict[str, Any]
-    estimator: PrivateEstimator
-    task: Task
-    leaks: tuple[Leak, ...]
-
-    def task_of(self, answers: Answers) -> Task:
-        """Return the task, completed by what was bought."""
-        return self.task if self.task.complete is None else self.task.complete(answers)
-
-    def stages(self, score: str) -> tuple[Stage, ...]:
-        """Return what is bought, the training, what is bought after it, and the score of what was trained."""
-        stages = self.task.stages()
-        place = [stage.name for stage in stages].index(TRAINING)
-        training = stages[place]
-        bound = _SQUARE_BOUND if is_regressor(self.estimator) else _LOSS_BOUND
-        once = GD(steps=1, learning_rate=1.0, clip=Judged(None, score, bound).half)
-
-        def pose(answers: Answers) -> Posed:
-            task = self.task_of(answers)
-            start = {"score": jnp.zeros(()), "model": answers[TRAINING]}
-            return Posed(ERM(Judged(self.estimator.record_loss(task), score, bound)), task.data, start, once)
-
-        shrunk = dataclasses.replace(training, share=training.share - SCORE_SHARE)
-        return (*stages[:place], shrunk, *stages[place + 1 :], Stage(SCORE, once, SCORE_SHARE, pose))
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A loss whose gradient is, in the place of the score, how badly a fixed model does on a record, centred.
-
-    A step of length 1 from 0 then is the mean of −h. h is in [−half, half], and both ends are reached, so that nothing
-    is lost by clipping there.
-    """
-
-    loss: Any
-    score: str
-    bound: float
-
-    @property
-    def half(self) -> float:
-        """The bound on |h|."""
-        return 0.5 if self.score == "accuracy" else self.bound / 2
-
-    def __call__(self, params: PyTree, record: PyTree) -> Any:
-        """Return the score's place times h: its gradient there is h, and 0 everywhere else."""
-        loss = self.loss(jax.lax.stop_gradient(params["model"]), record)
-        if self.score == "accuracy":
-            badly = jnp.where(loss < math.log(2), -0.5, 0.5)
-        else:
-            badly = jnp.clip(loss, 0.0, self.bound) - self.half
-        return params["score"] * jnp.where(jnp.isnan(loss), self.half, badly)
-
-
-class Planned(NamedTuple):
-    """A search before it has asked anything."""
-
-    candidates: list[Candidate]
-    plans: list[Plan]
-    """Of a trial with each of them, all with the same budget."""
-    chances: list[float]
-    law: Trials
-    selection: Selection
-    budget: Budget
-    """Of the whole."""
-    n: int
-
-
-class Trial(NamedTuple):
-    """What came out of one trial. Trials are ranked by score, and ties by coin."""
-
-    score: float
-    coin: float
-    place: int
-    outcome: Outcome
-
-
-def _best_of(planned: Planned, score: str, key: jax.Array) -> Trial:
-    """Make the trials; return the best. Whatever happens in one of them, nothing is said."""
-    first, *keys = jax.random.split(key, 1 + planned.law.most)
-    best: Trial | None = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for each in keys[: planned.law.draw(_uniform(first))]:
-            setting, coin, training = jax.random.split(each, 3)
-            place = int(np.searchsorted(np.cumsum(planned.chances)[:-1], _uniform(setting), side="right"))
-            made = _trial(planned, score, place, training, _uniform(coin))
-            if made is not None and (best is None or made[:2] > best[:2]):
-                best = made
-    if best is None:
-        raise DivergedError(
-            "the search found no model: what was best did not stay finite. Its privacy is spent. Use smaller learning "
-            "rates in the grid."
-        )
-    return best
-
-
-def _trial(planned: Planned, score: str, place: int, key: jax.Array, coin: float) -> Trial | None:
-    """Train and score one setting; None is an outcome too, the worst one."""
-    candidate = planned.candidates[place]
-    try:
-        outcome = solve_stages(candidate.stages(score), planned.n, planned.plans[place].budget, key=key, progress=False)
-    except DivergedError:
-        return None
-    found = float(outcome.answers[SCORE]["score"])
-    return Trial(found if math.isfinite(found) else -math.inf, coin, place, outcome)
-
-
-def _uniform(key: jax.Array) -> float:
-    """Return a number of 53 bits from [0, 1)."""
-    high, low = (int(word) for word in np.asarray(jax.random.bits(key, (2,), np.uint32)))
-    return ((high << 21) | (low >> 11)) / 2.0**53
 
 
 def _settings(grid: Any) -> list[dict[str, Any]]:

@@ -43,8 +43,16 @@ def _origin(certificate: Certificate, judgement: Judgement) -> list[str]:
     kind, worth = (
         ("exact", "It is NOT private.") if judgement.exact else ("private", "Its cost is part of the promise.")
     )
+    settings = "settings were"
+    if certificate.selection is not None:
+        settings = "the list of settings that could be tried was"
     return [
-        f"The promise assumes that settings were chosen without looking at the records{unmet}.",
+        f"The promise assumes that {settings} chosen without looking at the records{unmet}.",
+        *(
+            ["Of that list, a private search chose these. Its cost is part of the promise."]
+            if certificate.selection is not None
+            else []
+        ),
         *(
             f"One exception: the {kind} answer “{bought.name}” comes from the records. It set numbers in the loss, and "
             f"whatever of the method was left open. {worth}"

@@ -112,11 +112,15 @@ def fit_table(
     if checkpoints is not None:
         every = math.ceil(task.method.steps / _SAVES) if every is None else every
         estimator.set_params(checkpoints=dataclasses.replace(checkpoints, every=every))
-    leaks = _warn_of(schema.leaks())
+    leaks = warn_of(schema.leaks())
     planned = estimator.rehearse(task)
     if reserve is not None:
         reserve(planned)
-    model = estimator.spend(task, leaks)
+    return named(estimator.spend(task, leaks), schema, recipe)
+
+
+def named(model: Any, schema: Schema, recipe: Recipe) -> tuple[Any, Schema]:
+    """Return a fitted estimator that predicts in the schema's terms, and the schema with what was bought."""
     schema = getattr(model, "schema_", schema)
     if recipe.record.target == "number":
         model.intercept_ += schema.target_middle  # it was trained on what is left after subtracting it
@@ -200,7 +204,7 @@ class Payment(NamedTuple):
     objective: str
     out: Path | None
 
-    def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan") -> int:
+    def reserve(self, checkpoints: "Checkpoints | None", planned: "Plan | Budget") -> int:
         """Reserve the cost and return the reservation's number; a run that is continued has paid, for the same."""
         from gossamer.privacy.budget_file import BudgetFile, fingerprint
         from gossamer.privacy.facts import scope_of
@@ -220,7 +224,8 @@ def _is_begun(out: Path) -> bool:
     return any((out / CHECKPOINT).glob("[!.]*"))
 
 
-def _warn_of(leaks: tuple[Leak, ...]) -> tuple[Leak, ...]:
+def warn_of(leaks: tuple[Leak, ...]) -> tuple[Leak, ...]:
+    """Warn of what was read from the data."""
     if leaks:
         warnings.warn(
             f"{len(leaks)} of the schema's declarations were read from the data, outside the privacy guarantee; the "

@@ -1,6 +1,7 @@
 """What a run was told to do, as plain values: enough to make its estimator, and to make it again for an audit."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from gossamer.tables.table import Table
 
 _OPTIONS = ("steps", "learning_rate", "clip", "batch_size")
+_FACTOR = re.compile(r"x(\d+(?:\.\d+)?)")
+"""An option in terms of the method's own: x2 is twice that."""
 _FORMAT_1 = ("hidden", "divergence", "penalty", "radius", "group_shares")
 """Settings that had places of their own in recipes of format 1."""
 
@@ -27,14 +30,14 @@ class Recipe:
     Args:
       objective: the name of one of `OBJECTIVES`.
       method: the name of a method in `gs.methods`; None takes the estimator's own, with settings that suit it.
-      options: some of steps, learning_rate, clip and batch_size, in place of the method's. Of a method with two players
-        they are the model's.
+      options: some of steps, learning_rate, clip and batch_size, in place of the method's, or "x2" for twice that. Of
+        a method with two players they are the model's.
       settings: the objective's own, by their names.
     """
 
     objective: str = "logistic"
     method: str | None = None
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, float | str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,6 +58,18 @@ class Recipe:
         unknown = sorted(set(self.options) - set(_OPTIONS))
         if unknown:
             raise ValueError(f"options = {unknown} must be some of {', '.join(_OPTIONS)}.")
+        for name, value in self.options.items():
+            if isinstance(value, str) and not (_FACTOR.fullmatch(value) and float(value[1:]) > 0):
+                raise ValueError(f"{name} = {value!r:.80} must be a number, or a factor above 0 such as 'x2'.")
+
+    def varied(self, setting: Mapping[str, Any]) -> "Recipe":
+        """Return this recipe with a setting of a grid: a method, options, and settings of the objective."""
+        own = dict(setting)
+        method = own.pop("method", self.method)
+        options = {name: _times(self.options.get(name), own.pop(name)) for name in _OPTIONS if name in own}
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
+        settings = {**self.settings, **plain}
+        return dataclasses.replace(self, method=method, options={**self.options, **options}, settings=settings)
 
     @property
     def record(self) -> Objective:
@@ -155,7 +170,7 @@ class Recipe:
         return cls(**{**plain, "settings": settings})
 
 
-def with_options(method: Any, options: Mapping[str, float]) -> "Method":
+def with_options(method: Any, options: Mapping[str, float | str]) -> "Method":
     """Return a method with some of its settings replaced; of one with two players, the model's."""
     fields = {each.name for each in dataclasses.fields(method)}
     changes = {}
@@ -165,5 +180,18 @@ def with_options(method: Any, options: Mapping[str, float]) -> "Method":
             raise ValueError(
                 f"{type(method).__name__} has no {name}. Leave that option out, or name a method that has it."
             )
-        changes[of_model] = value
+        changes[of_model] = _times(getattr(method, of_model), value)
+        if isinstance(changes[of_model], str):
+            raise ValueError(
+                f"{name} = {value!r}: {type(method).__name__} has no number there to multiply. Give a number in place "
+                "of a factor."
+            )
     return dataclasses.replace(method, **changes)
+
+
+def _times(now: Any, value: float | str) -> float | str:
+    """Return a value; of a factor, the product with what there is now, if that is a number. Counts stay counts."""
+    if not isinstance(value, str) or type(now) not in (int, float) or not _FACTOR.fullmatch(value):
+        return value
+    times = now * float(value[1:])
+    return max(1, round(times)) if isinstance(now, int) else times
