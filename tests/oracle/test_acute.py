@@ -171,7 +171,7 @@ class Stretched(SecondMoments):
 )
 def test_the_door_answers_acute_queries_with_nothing_else(h):
     problem = gs.ERM(lambda w, x: jnp.sum(w) * jnp.sum(x))
-    with pytest.raises(TypeError, match="scheduled as acute, so it answers SecondMoments or Nonnegative"):
+    with pytest.raises(TypeError, match="acute, so it answers one of SecondMoments, OuterProducts, Nonnegative"):
         gs.solve(problem, ROWS, Look(h=h), gs.Budget(1.0, 1e-4), init=jnp.zeros(D), seed=0, progress=False)
 
 

@@ -24,6 +24,7 @@ NAMES = {
     "people": "gossamer.experiments.people",
     "variance-reduction": "gossamer.experiments.variance_reduction",
     "tables": "gossamer.experiments.tables",
+    "intervals": "gossamer.experiments.intervals",
 }
 """The module of each experiment; modules are imported when they are run."""
 
