@@ -141,7 +141,7 @@ def test_without_noise_it_is_logistic_regression_and_its_sandwich():
 def test_without_noise_it_is_least_squares_and_its_sandwich(converged):
     """ε = ∞: White's variance, in the table's own units. The last step makes up for what the training left undone.
 
-    Where the training ended early errors are larger there, and intervals are wider, never narrower.
+    Where the training ended early errors are larger, and on this table intervals are wider.
     """
     method = gs.methods.GD(steps=400, learning_rate=0.9, clip=10.0) if converged else Shortened(5)
     model = PrivateLinearRegression(np.inf, target_bound=3.0, fit_intercept=converged, method=method, **PUBLIC)
