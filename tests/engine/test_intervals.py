@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from testkit.shortened import Shortened
-from testkit.twins import QuietOracle
 
 import gossamer as gs
 from gossamer.engine.intervals import INTERVALS, RESOLVED, OneStep, corrected, estimate, unseen
@@ -192,23 +191,34 @@ def test_what_is_asked_moves_by_what_is_charged(loss, record):
     assert gs.audit.replay(gs.ERM(loss), (ROWS, YES), other, method, BUDGET, **options)
 
 
+class HalfNoise(Oracle):
+    """Adds half of the calibrated noise."""
+
+    def noise_multiplier(self, query):
+        return 0.5 * super().noise_multiplier(query)
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("oracle", [Oracle, QuietOracle])
+@pytest.mark.parametrize("oracle", [Oracle, HalfNoise])
 def test_they_are_audited(oracle):
-    """The honest bound is a 95 % Clopper-Pearson bound on ε = 2, the twin's true ε about 3."""
-    record = (jnp.array([-0.6, 0.0]), jnp.float32(1))
+    """A record that turns its gradient around, at a model that is sure of the other label: nearly two thresholds.
+
+    The honest bound is a 95 % Clopper-Pearson bound on ε = 2, of which the gradient has about 1.5; the twin has twice
+    that.
+    """
+    sure = {"weights": jnp.zeros(2), "intercept": jnp.float32(20.0)}
     audit = gs.audit.empirical_epsilon(
         gs.ERM(gs.objectives.logistic),
-        (ROWS, YES),
+        (ROWS.at[0].set(jnp.array([1.0, 0.0])), YES),
         0,
-        record,
+        (jnp.array([-1.0, 0.0]), jnp.float32(0)),
         OneStep(),
         BUDGET,
-        init=unseen(TRAINED),
+        init=unseen(sure),
         runs=65_536,
         oracle=oracle,
     )
-    assert bool(audit) == (oracle is Oracle)
+    assert bool(audit) == (oracle is Oracle), audit
 
 
 @pytest.mark.deep
@@ -220,6 +230,6 @@ def test_intervals_cover():
     lines = [study.measured(study.Cell("logistic", 3, 3000, 100), first) for first in range(0, 100, study.AT_ONCE)]
     resolved = sum(line["resolved"] for line in lines)
     coverage, without = (sum(np.mean(line[name]) for line in lines) / resolved for name in ("covered", "without"))
-    assert resolved > 90
+    assert resolved > 70
     assert abs(coverage - 0.95) < 0.066
     assert without < 0.95 - 0.066
