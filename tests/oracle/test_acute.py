@@ -14,10 +14,10 @@ from testkit.twins import QuietOracle
 
 import gossamer as gs
 from gossamer.methods.base import Report
-from gossamer.oracle import Joint, Nonnegative, Oracle, SecondMoments, Value
+from gossamer.oracle import Joint, Nonnegative, Oracle, OuterProducts, SecondMoments, Value
 from gossamer.oracle.clipping import clip_and_sum
 from gossamer.oracle.lattice import BLOCK, Lattice
-from gossamer.oracle.queries import symmetric
+from gossamer.oracle.queries import outer, symmetric
 from gossamer.privacy import accounting, arithmetic, gaussian, saddle_point
 from gossamer.privacy.pld import RELATIONS
 
@@ -25,6 +25,16 @@ LATTICE = Lattice(arithmetic.LATTICE_BITS)
 N, D = 2 * BLOCK + 9, 5
 ROWS = np.random.default_rng(0).normal(1.0, size=(N, D)).astype(np.float32)  # so that columns go together
 FULL, SQUARES = SecondMoments(lambda x: x), SecondMoments(lambda x: x, diagonal=True)
+
+
+def twice(x):
+    """Return two vectors of a record whose lengths, like weights, follow from the record."""
+    share = jnp.abs(jnp.sin(x[0]))
+    return jnp.stack([jnp.sqrt(share) * x, jnp.sqrt(1 - share) * x[::-1]])
+
+
+PRODUCTS = OuterProducts(twice)
+"""Clipping sees to its length."""
 HOSTILE = {
     "across": np.eye(D)[1],
     "opposite": -np.eye(D)[0],
@@ -66,8 +76,20 @@ def test_second_moments_are_those_of_unit_rows():
 
 
 @pytest.mark.slow
+def test_outer_products_are_weighted_second_moments():
+    """Two triangles, of Σ a·xxᵀ and of another vector's: the slow and obvious way, nothing being cut."""
+    rows = ROWS[:9] / 10
+    h = OuterProducts(lambda x: jnp.stack([jnp.sqrt(jnp.abs(x[0])) * x, x[::-1]]))
+    sent = added(h, rows)
+    for part, weights, of in ((sent[0], np.abs(rows[:, 0]), rows), (sent[1], np.ones(9), rows[:, ::-1])):
+        expected = (of * weights[:, None]).T.astype(float) @ of
+        np.testing.assert_allclose(symmetric(jnp.asarray(part), D), expected, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_the_vector_of_one_record_is_what_is_added_up():
     """What the check of locality looks at is what the sums are made of."""
+    np.testing.assert_allclose(PRODUCTS(jnp.asarray(ROWS[0] / 9)), added(PRODUCTS, ROWS[:1] / 9), atol=1e-6)
     for h in (FULL, SQUARES):
         np.testing.assert_allclose(h(jnp.asarray(ROWS[0])), added(h, ROWS[:1]), atol=1e-6)
 
@@ -75,7 +97,7 @@ def test_the_vector_of_one_record_is_what_is_added_up():
 @pytest.mark.slow(each=True)
 @pytest.mark.hostile
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("h", [FULL, SQUARES], ids=["full", "squares"])
+@pytest.mark.parametrize("h", [FULL, SQUARES, PRODUCTS], ids=["full", "squares", "products"])
 def test_a_replaced_record_moves_second_moments_by_the_root_of_two(h, name):
     """In lattice points, with all that is charged for rounding; a record across reaches it."""
     rows, record = ROWS.copy(), HOSTILE[name]
@@ -88,7 +110,7 @@ def test_a_replaced_record_moves_second_moments_by_the_root_of_two(h, name):
     moved = np.linalg.norm(added(h, rows) - added(h, other, jnp.asarray(mask)))
     allowed = 1.0 if record is None or not np.isfinite(record).all() or not record.any() else math.sqrt(2)
     assert moved <= allowed * (1 + arithmetic.INFLATION)
-    if name in ("across", "removed"):
+    if name in ("across", "removed") and h is not PRODUCTS:
         assert moved == pytest.approx(allowed, abs=1e-3)
 
 
@@ -100,6 +122,24 @@ def test_angles_stay_acute_below_the_threshold(clip):
     one, other = (added(FULL, rng.normal(size=(1, D)), clip=clip) for _ in range(2))
     assert one @ other >= -1e-6
     assert max(np.linalg.norm(one), np.linalg.norm(other)) <= 1 + 1e-6
+
+
+@pytest.mark.hostile
+def test_outer_products_across_reach_the_root_of_two_and_never_pass_it():
+    """Long vectors are cut to the threshold, and those of two records that share no column are at a right angle."""
+    h = OuterProducts(lambda x: jnp.stack([x, 3 * x]))
+    one, other, apart = (added(h, 7 * np.eye(D)[[i]]) for i in (0, 1, 4))
+    assert np.linalg.norm(one) == pytest.approx(1, abs=1e-6)
+    assert np.linalg.norm(one - other) == pytest.approx(math.sqrt(2), abs=1e-6)
+    assert np.linalg.norm(one - apart) <= math.sqrt(2) * (1 + arithmetic.INFLATION)
+    many = [added(PRODUCTS, np.random.default_rng(k).normal(size=(1, D))).ravel() for k in range(8)]
+    assert min(a @ b for a in many for b in many) >= -1e-6
+
+
+def test_outer_products_are_for_rows():
+    people = gs.by_person((ROWS[:4],), np.array([0, 0, 1, 1]), rows=2)
+    with pytest.raises(TypeError, match="asks rows, not persons"):
+        PRODUCTS(people.gathered())
 
 
 def test_counts_cannot_be_negative():
@@ -171,7 +211,7 @@ class Stretched(SecondMoments):
 )
 def test_the_door_answers_acute_queries_with_nothing_else(h):
     problem = gs.ERM(lambda w, x: jnp.sum(w) * jnp.sum(x))
-    with pytest.raises(TypeError, match="scheduled as acute, so it answers SecondMoments or Nonnegative"):
+    with pytest.raises(TypeError, match="acute, so it answers one of SecondMoments, OuterProducts, Nonnegative"):
         gs.solve(problem, ROWS, Look(h=h), gs.Budget(1.0, 1e-4), init=jnp.zeros(D), seed=0, progress=False)
 
 
@@ -193,6 +233,16 @@ class Signed(Oracle):
             clip,
             lattice=self.door.lattice,
         )
+
+
+class SignedWeights(Oracle):
+    """Adds up a·xxᵀ with a below 0 too: a record can turn its matrix around."""
+
+    def clipped_sum(self, h, sample, clip):
+        def turned(x):
+            return jnp.sign(jnp.sum(x)) * outer(x)[None]
+
+        return clip_and_sum(turned, self._batch(sample), sample.mask, clip, lattice=self.door.lattice)
 
 
 class NoFactor(QuietOracle):
@@ -231,6 +281,21 @@ def test_one_look_moves_by_what_is_charged(oracle):
     assert report.worst["look"] == pytest.approx(
         {Oracle: 2.0, LongRows: 2.42, Signed: 2 * math.sqrt(2)}[oracle], rel=1e-3
     )
+
+
+@pytest.mark.slow(each=True)
+@pytest.mark.parametrize("oracle", [Oracle, SignedWeights])
+def test_outer_products_move_by_what_is_charged(oracle):
+    """A record across moves them by √2: by 2, as charged, since noise is √2 times as large. Its negative by nothing.
+
+    With signed weights the negative is as far away as a record can be, and not paid for.
+    """
+    look, common = Look(h=OuterProducts(lambda x: x[None])), {"init": jnp.zeros((1, 3)), "oracle": oracle}
+    across = gs.audit.sensitivity(NOTHING, PAIR, 0, ACROSS, look, BUDGET, **common)
+    negative = gs.audit.sensitivity(NOTHING, PAIR, 0, -PAIR[0], look, BUDGET, **common)
+    assert across.worst["look"] == pytest.approx(2.0, rel=1e-3)
+    assert bool(negative) == (oracle is Oracle)
+    assert negative.worst["look"] == pytest.approx(0.0 if oracle is Oracle else 2 * math.sqrt(2), abs=1e-3)
 
 
 SLANTED, TURNED = jnp.array([[1.0, 1.0], [0.6, 0.8], [0.8, -0.6]]), jnp.array([1.0, -1.0])

@@ -25,6 +25,7 @@ NAMES = {
     "variance-reduction": "gossamer.experiments.variance_reduction",
     "tables": "gossamer.experiments.tables",
     "forecast": "gossamer.experiments.losses",
+    "intervals": "gossamer.experiments.intervals",
 }
 """The module of each experiment; modules are imported when they are run."""
 

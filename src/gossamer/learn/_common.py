@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import jax
 import numpy as np
@@ -20,12 +20,13 @@ from gossamer.base.exceptions import PrivacyLeakWarning
 from gossamer.base.leak import Leak
 from gossamer.base.messages import shown
 from gossamer.base.trees import PyTree
-from gossamer.engine import deciding
+from gossamer.engine import deciding, intervals
 from gossamer.engine.checkpoints import Checkpoints
 from gossamer.engine.paying import pay
 from gossamer.engine.solving import check_match
 from gossamer.engine.stages import Answers, Posed, Stage, plan_stages, solve_stages
 from gossamer.methods.base import Method
+from gossamer.objectives.erm import ERM
 from gossamer.objectives.problem import Problem
 from gossamer.oracle.people import People, by_person, count, scope
 from gossamer.privacy.budget import Budget
@@ -60,6 +61,8 @@ class Task(NamedTuple):
     """From trained parameters and rows to scores, if a threshold is to be bought for them after the training."""
     rule: str = deciding.PREVALENCE
     """By which rule."""
+    intervals: bool = False
+    """Whether to buy, after the training, what intervals of a linear model's coefficients need."""
 
     def stages(self) -> tuple[Stage, ...]:
         """Return what is bought before, the training with the rest of the budget, and what is bought after it."""
@@ -74,13 +77,17 @@ class Task(NamedTuple):
         ) -> tuple[np.ndarray, ...] | People:
             (task,) = completed
             rows = task.data.rows if isinstance(task.data, People) else task.data
-            scores = score(answers[TRAINING], rows[0]).astype(np.float32)
+            params, _ = intervals.corrected(answers, count(task.data))
+            scores = score(params, rows[0]).astype(np.float32)
             # Classes that were discovered may be more than two: then the answer, which was planned, is of no use.
             return deciding.with_scores(task.data, scores if scores.ndim == 1 else np.zeros_like(scores[:, 0]))
 
-        after: tuple[Stage, ...] = ()
+        after: list[Stage] = []
+        if self.intervals:
+            loss: Any = cast(ERM, self.problem).loss
+            after.append(intervals.interval_stage(loss, lambda answers: (completed[0].data, answers[TRAINING])))
         if self.score is not None:
-            after = (deciding.threshold_stage(self.rule, functools.partial(scored, self.score)),)
+            after.append(deciding.threshold_stage(self.rule, functools.partial(scored, self.score)))
         rest = 1 - math.fsum(stage.share for stage in (*self.bought, *after))
         return (*self.bought, Stage(TRAINING, self.method.sized(self.init), rest, pose), *after)
 
@@ -171,12 +178,12 @@ class PrivateEstimator(BaseEstimator):
         )
         self.certificate_ = dataclasses.replace(result.certificate, leaks=leaks)
         self.history_ = result.history
-        self._keep(result.params)
-        self._decide(answers)
+        self._take(answers, n)
         return self
 
-    def _decide(self, answers: Answers) -> None:
-        """Keep the threshold, if one was bought and there are two classes to decide between."""
+    def _take(self, answers: Answers, n: int) -> None:
+        """Keep the model, and the threshold, if one was bought and there are two classes to decide between."""
+        self._keep(answers[TRAINING])
         if deciding.THRESHOLD in answers:
             many = len(getattr(self, "classes_", ())) > 2
             self.threshold_ = 0.0 if many else deciding.threshold_of(answers[deciding.THRESHOLD])

@@ -29,6 +29,9 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
       l1: strength of the penalty l1·‖w‖₁ on the coefficients of the scaled problem; the intercept is free.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
+      intervals: whether to buy 95 % confidence intervals of the coefficients, which cover the noise and the sampling,
+        with half of the budget after the training. `coef_` is then the corrected estimate in their middle. For models
+        without penalties, and one row per person.
       method: how to train, such as `gs.methods.SVRG(...)`; None takes `gs.methods.Whitened` with as many steps as suit
         the table's size and the budget; a function is given that and returns what to take.
       columns: of a DataFrame, what is declared of its columns, by name, such as {"age": gs.tables.Number(0, 100)}; what
@@ -44,6 +47,9 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
     Attributes:
       coef_: coefficients, shape (d,), for rows and targets as they were passed.
       intercept_: the intercept, a number.
+      coef_interval_: lower and upper ends of intervals of the coefficients, shape (d, 2), or None; NaN where the table
+        is too small, or columns go together too closely, for the noise.
+      intercept_interval_: the same of the intercept, shape (2,).
       data_norm_: the bound on rows that was given or read.
       target_bound_: the bound on targets that was given or read.
       certificate_: the privacy certificate of the fit.
@@ -67,6 +73,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         l1=0.0,
         l2=0.0,
         fit_intercept=True,
+        intervals=False,
         method=None,
         columns="auto",
         rows_per_person=10,
@@ -83,6 +90,7 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
         self.l1 = l1
         self.l2 = l2
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.method = method
         self.columns = columns
         self.rows_per_person = rows_per_person
@@ -121,8 +129,12 @@ class PrivateLinearRegression(PrivateLinearModel, RegressorMixin, BaseEstimator)
 
     def _keep(self, params: Any) -> None:
         weights, intercept = coefficients(params)
-        self.coef_ = weights * (self.target_bound_ / self.data_norm_)
-        self.intercept_ = float(intercept) * self.target_bound_
+        of_weight, of_intercept = self._units()
+        self.coef_ = weights * of_weight
+        self.intercept_ = float(intercept) * of_intercept
+
+    def _units(self) -> tuple[float, float]:
+        return self.target_bound_ / self.data_norm_, self.target_bound_
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row."""

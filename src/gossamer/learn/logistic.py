@@ -25,6 +25,9 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         it is the elastic net.
       l2: strength of the penalty (l2/2)·‖w‖² on the same coefficients.
       fit_intercept: whether to fit an intercept.
+      intervals: whether to buy 95 % confidence intervals of the coefficients, which cover the noise and the sampling,
+        with half of the budget after the training. `coef_` is then the corrected estimate in their middle. For models
+        without penalties, of two classes, and one row per person.
       threshold: of two classes, when the second is predicted: from this probability on, such as 0.5; or by a rule that
         is bought after the training with 5 % of the budget: "prevalence", for about as many rows as are of it; "f1",
         for the best F1; "auto", which is 0.5, or "prevalence" where one class has less than a fifth of the rows.
@@ -44,6 +47,9 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
       coef_: coefficients, shape (1, d) or (k, d), for rows as they were passed.
       intercept_: intercepts.
       classes_: labels.
+      coef_interval_: lower and upper ends of intervals of the coefficients, shape (d, 2), or None; NaN where the table
+        is too small, or columns go together too closely, for the noise.
+      intercept_interval_: the same of the intercept, shape (2,).
       data_norm_: the bound on rows that was given or read.
       threshold_: the log-odds above which the second of two classes is predicted.
       certificate_: the privacy certificate of the fit.
@@ -67,6 +73,7 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         l1=0.0,
         l2=0.0,
         fit_intercept=True,
+        intervals=False,
         threshold="auto",
         method=None,
         columns="auto",
@@ -84,6 +91,7 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         self.l1 = l1
         self.l2 = l2
         self.fit_intercept = fit_intercept
+        self.intervals = intervals
         self.threshold = threshold
         self.method = method
         self.columns = columns
@@ -132,6 +140,9 @@ class PrivateLogisticRegression(PrivateLinearModel, PrivateScorer, ClassifierMix
         weights, intercept = coefficients(params)
         self.coef_ = weights.reshape(self.n_features_in_, -1).T / self.data_norm_
         self.intercept_ = intercept.reshape(-1)
+
+    def _units(self) -> tuple[float, float]:
+        return 1 / self.data_norm_, 1.0
 
     def _logits(self, X: Any) -> np.ndarray:
         logits = self._rows(X) @ self.coef_.T + self.intercept_

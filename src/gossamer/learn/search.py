@@ -188,8 +188,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         chosen.estimator.certificate_ = self.certificate_
         chosen.estimator.history_ = best.outcome.result.history
         chosen.task_of(best.outcome.answers)  # an estimator notes what was bought: by this trial, not by a later one
-        chosen.estimator._keep(best.outcome.result.params)
-        chosen.estimator._decide(best.outcome.answers)
+        chosen.estimator._take(best.outcome.answers, planned.n)
         return self
 
     def _candidate(self, setting: dict[str, Any], about: Budget, X: Any, y: Any, records: dict[str, Any]) -> Candidate:
@@ -200,6 +199,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         estimator = clone(self.estimator).set_params(
             **setting, **made, random_state=None, progress=False, checkpoints=None, ledger=None
         )
+        if getattr(estimator, "intervals", False):
+            raise ValueError(
+                "intervals = True does not go with a search: intervals of a model that was chosen for its score would "
+                "not cover. Search without them."
+            )
         seen: dict[str, Any] = {}
 
         def keep(task: Task, leaks: tuple[Leak, ...] = ()) -> PrivateEstimator:

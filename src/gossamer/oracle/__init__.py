@@ -2,7 +2,7 @@
 
 from gossamer.oracle.ask import Ask, Ledger
 from gossamer.oracle.door import Door, Oracle, Secrets
-from gossamer.oracle.queries import Difference, Gradient, Joint, Nonnegative, SecondMoments, Value
+from gossamer.oracle.queries import Difference, Gradient, Joint, Nonnegative, OuterProducts, SecondMoments, Value
 
 __all__ = [
     "Ask",
@@ -13,6 +13,7 @@ __all__ = [
     "Ledger",
     "Nonnegative",
     "Oracle",
+    "OuterProducts",
     "SecondMoments",
     "Secrets",
     "Value",

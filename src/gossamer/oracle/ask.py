@@ -15,7 +15,7 @@ from gossamer.oracle.queries import ACUTE
 from gossamer.privacy.schedule import Schedule
 
 _LARGEST_CLIP = 1e30
-_NAMES = " or ".join(kind.__name__ for kind in ACUTE)
+_NAMES = ", ".join(kind.__name__ for kind in ACUTE)
 
 
 class Ledger(NamedTuple):
@@ -55,7 +55,7 @@ class Ask:
         Args:
           name: a query of the schedule.
           h: a function of one record; `Gradient`, `Difference`, `Value` or `Joint`, or any function. A query that was
-            scheduled as acute takes a `SecondMoments` or a `Nonnegative`, and nothing else.
+            scheduled as acute takes one of the kinds in `ACUTE`, and nothing else.
           clip: its threshold, public and possibly traced; or a tuple, one for each block of a tuple-valued h.
           weights: the relative noise w_j of each block, Σ 1/w_j² ≤ 1; equal by default.
         """
@@ -68,8 +68,8 @@ class Ask:
         # Fail closed: less is charged for replacing a record only where the angle is certain.
         if query.acute and (type(h) not in ACUTE or isinstance(clip, tuple)):
             raise TypeError(
-                f"ask({name!r}, ...): the query was scheduled as acute, so it answers {_NAMES} with one threshold, "
-                f"not {type(h).__name__}: its vectors may be opposite, and cost more. Schedule it without acute."
+                f"ask({name!r}, ...): the query was scheduled as acute, so it answers one of {_NAMES} with one "
+                f"threshold, not {type(h).__name__}, whose vectors may be opposite. Schedule it without acute."
             )
         index = self.ledger.counts[name]
         asked = Question(query, index, h, jax.tree.map(_valid_threshold, clip), _block_weights(clip, weights))

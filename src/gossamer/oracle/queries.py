@@ -1,4 +1,4 @@
-"""What a query asks of one record: a value, a gradient, a difference of gradients, second moments, several at once.
+"""What a query asks of one record: a value, a gradient, a difference of gradients, products, several at once.
 
 Each is a function of ONE record. Its other inputs (parameters, thresholds) must be public already: earlier
 answers, what was computed from them, constants. The named kinds exist so that a clipping backend can see the
@@ -103,14 +103,7 @@ class SecondMoments:
         if isinstance(record, Person):
             return self._of_person(record)
         unit = unit_rows(self.row(record).astype(jnp.float32)[None])[0]
-        if self.diagonal:
-            return unit * unit
-        # Places are computed and not constants: an array as long as the table would be taken for it (`locality`).
-        size = len(unit)
-        count = size * (size + 1) // 2
-        i = jnp.repeat(jnp.arange(size), size - jnp.arange(size), total_repeat_length=count)
-        j = jnp.arange(count) - i * size + i * (i + 1) // 2
-        return unit[i] * unit[j] * jnp.where(i == j, 1.0, math.sqrt(2))
+        return unit * unit if self.diagonal else outer(unit)
 
     def _of_person(self, person: Person) -> jax.Array:
         if len(person.present) > MOST_ROWS:
@@ -124,6 +117,30 @@ class SecondMoments:
 
 
 @dataclass(frozen=True)
+class OuterProducts:
+    """h(z) = (v₁v₁ᵀ, …, v_kv_kᵀ) with v = vectors(z): k triangles like those of `SecondMoments`, shape (k, d(d + 1)/2).
+
+    So a sum Σ_i a_i x_i x_iᵀ with a_i ≥ 0, such as a model's curvature or the variance of its gradients: v = √a·x.
+
+    The matrices of two records, v and u, have the inner product Σ_j tr(v_jv_jᵀu_ju_jᵀ) = Σ_j (v_jᵀu_j)² ≥ 0: no two are
+    at an obtuse angle, whatever the records and their weights are. (Weights below 0 would turn some around; a root has
+    none.) The norm is (Σ_j ‖v_j‖⁴)^½, and no bound on it is believed: clipping sees to it, by one factor for all k, of
+    which each side of a product takes the root. A record that is not finite counts as 0.
+
+    Args:
+      vectors: from a record to v, of shape (k, d).
+    """
+
+    vectors: Callable[[PyTree], jax.Array]
+
+    def __call__(self, record: PyTree) -> jax.Array:
+        """Return h of one record."""
+        if isinstance(record, Person):
+            raise TypeError("OuterProducts asks rows, not persons: a person's curvature is not one product.")
+        return jnp.stack([outer(v) for v in self.vectors(record).astype(jnp.float32)])
+
+
+@dataclass(frozen=True)
 class Nonnegative:
     """h(z) = max(function(z), 0), entry by entry: counts and shares. No two such vectors are at an obtuse angle."""
 
@@ -134,7 +151,7 @@ class Nonnegative:
         return jax.tree.map(lambda leaf: jnp.maximum(leaf, 0), self.function(record))
 
 
-ACUTE = (SecondMoments, Nonnegative)
+ACUTE = (SecondMoments, OuterProducts, Nonnegative)
 """The kinds whose vectors are at angles of at most 90 degrees whatever the records are: what `acute` queries answer.
 
 Clipping multiplies a vector by a number of at least 0, which leaves angles as they are.
@@ -147,6 +164,16 @@ def unit_rows(rows: jax.Array) -> jax.Array:
     rows = rows / jnp.where(largest > 0, largest, 1.0)  # or squares of long and short rows would not be numbers
     length = jnp.sqrt(jnp.sum(rows * rows, axis=-1, keepdims=True))
     return rows / jnp.where(length > 0, length, 1.0)
+
+
+def outer(v: jax.Array) -> jax.Array:
+    """Return the upper triangle of vvᵀ as a vector whose norm is ‖v‖²."""
+    # Places are computed and not constants: an array as long as the table would be taken for it (`locality`).
+    size = len(v)
+    count = size * (size + 1) // 2
+    i = jnp.repeat(jnp.arange(size), size - jnp.arange(size), total_repeat_length=count)
+    j = jnp.arange(count) - i * size + i * (i + 1) // 2
+    return v[i] * v[j] * jnp.where(i == j, 1.0, math.sqrt(2))
 
 
 def weighted(square: jax.Array) -> jax.Array:

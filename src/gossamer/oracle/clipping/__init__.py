@@ -3,7 +3,7 @@
 Backends differ in how they get there, never in what they return:
 
 * `linear`: closed form for linear models;
-* `moments`: products of blocks, for second moments;
+* `moments`: products of blocks, for second moments and outer products;
 * `ghost`: norms and sums from the factors of a backward pass, without per-record gradients;
 * `vmap`: one vector per record, for anything.
 """
@@ -20,7 +20,7 @@ from gossamer.oracle.clipping import ghost, linear, moments, per_record
 from gossamer.oracle.clipping.factors import Clip, as_blocks, fits, withheld
 from gossamer.oracle.lattice import BLOCK, Lattice, zeros_like
 from gossamer.oracle.people import Person
-from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, SecondMoments
+from gossamer.oracle.queries import Difference, Gradient, Joint, Loss, OuterProducts, SecondMoments
 
 Backend = Literal["auto", "linear", "ghost", "vmap"]
 _VMAP_FLOATS = 1 << 25
@@ -83,7 +83,7 @@ def _clip_and_sum(h: Callable[[PyTree], PyTree], batch: PyTree, mask: jax.Array,
     if isinstance(h, SecondMoments) and isinstance(batch, Person):
         few = max(1, _affordable_rows(h, batch) // 4)  # their squares are in memory too
         return in_chunks(lambda rows, m: per_record.clipped_sum(h, rows, m, clip, lattice), few)
-    if isinstance(h, SecondMoments):
+    if isinstance(h, SecondMoments | OuterProducts):
         return in_chunks(lambda rows, m: moments.clipped_sum(h, rows, m, clip, lattice), _MAPPED_ROWS)
     if backend == "linear":
         if not linear.supports(h, clip):
