@@ -147,7 +147,7 @@ def test_a_run_that_is_continued_has_paid(tmp_path):
 
 
 @pytest.mark.parametrize("pool", [concurrent.futures.ThreadPoolExecutor, concurrent.futures.ProcessPoolExecutor])
-@pytest.mark.slow
+@pytest.mark.deep
 def test_one_of_many_wins_the_last_epsilon(pool, tmp_path):
     """A hundred races: four copies of a ledger reach for what is enough for one of them."""
     spawned = {} if pool is concurrent.futures.ThreadPoolExecutor else {"mp_context": get_context("spawn")}
