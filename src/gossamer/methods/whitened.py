@@ -24,10 +24,14 @@ floor leaves alone what A cannot resolve: with little data for much noise all of
     answer: B·(mean of the last ⌊T/2⌋ iterates u), a linear model of the rows as they are
 
 The threshold C, the step 1/h and the momentum β are functions of E (`pace`), which is post-processing of the first
-answer. T is not: it is fixed before the run. Scores are linear in the rows: nothing is cut but gradients. A gradient
-that is cut is that of a loss whose slope ends at C/‖z‖, still convex and still least where signs are right; how far
-probabilities are from calibrated grows with E. The penalty is in the coordinates of the weights, and its proximal step
-in the metric of B is found by accelerated proximal gradient steps, in public.
+answer. T is not: it is fixed before the run. A is about unit rows, so that z has second moments of up to (1 + s²)/ρ²
+where rows differ in length, and not of 1. Steps that are too long for that show: where two answers in a row differ by
+more than h lets them, beyond what noise does, h becomes what was seen (`_seen`).
+
+Scores are linear in the rows: nothing is cut but gradients. A gradient that is cut is that of a loss whose slope ends
+at C/‖z‖, still convex and still least where signs are right; how far probabilities are from calibrated grows with E.
+The penalty is in the coordinates of the weights, and its proximal step in the metric of B is found by accelerated
+proximal gradient steps, in public.
 
 Privacy. Two kinds of full-pass queries. *moments*: `SecondMoments`, any two of whose vectors are at an acute angle, so
 that under replace_one a record moves the sum by √2 and not by 2 (`Query.cost`); under add_remove by 1. *gradient*: the
@@ -69,6 +73,8 @@ _WITHOUT_NOISE = 400
 _FLOOR = 1e-6
 """Of the largest eigenvalue: what float32 resolves."""
 _INNER = 200
+_TOO_MUCH = 1.3
+"""How much more than h a curvature must be to be heeded."""
 _BEYOND = 1e3
 """A threshold that nothing reaches, in units of √d_eff. The lattice has 2^26 points in it: 10^6 would be too coarse."""
 
@@ -109,15 +115,20 @@ class Frame(NamedTuple):
     """B."""
     clip: jax.Array
     curvature: jax.Array
+    """h."""
+    most: jax.Array
+    """What no curvature in these coordinates exceeds."""
     momentum: jax.Array
 
 
 class WhitenedState(NamedTuple):
-    """The iterate and the last move in whitened coordinates, and these."""
+    """The iterate and the last move in whitened coordinates, these, and the last question with its answer."""
 
     u: jax.Array
     v: jax.Array
     frame: Frame
+    p: jax.Array
+    g: jax.Array
     x: PyTree
     """The mean of the last iterates, as weights of the rows."""
 
@@ -196,8 +207,8 @@ class Whitened(Method[ERM]):
         """Start from zero: in what coordinates is not known yet."""
         zero = _joined(trees.zeros_like(params))
         size = len(zero)
-        frame = Frame(jnp.zeros(size if self.diagonal else (size, size)), *map(jnp.float32, (0, 1, 0)))
-        return WhitenedState(zero, zero, frame, trees.zeros_like(params))
+        frame = Frame(jnp.zeros(size if self.diagonal else (size, size)), *map(jnp.float32, (0, 1, 1, 0)))
+        return WhitenedState(zero, zero, frame, zero, zero, trees.zeros_like(params))
 
     def step(self, problem: ERM, ask: Ask, state: WhitenedState, t: jax.Array) -> tuple[WhitenedState, Report]:
         """Look once, at first; then u ← prox(p − Q(∇ℓ(p; z), C)/h) with p = u + βv."""
@@ -221,12 +232,13 @@ class Whitened(Method[ERM]):
         linear = dataclasses.replace(loss, row=lambda x: _by(frame.basis, row(x)[: len(p)]))
         lifted = linear if of_persons is None else dataclasses.replace(of_persons, loss=linear)
         g = ask("gradient", Gradient(lifted, {"weights": p}), clip=frame.clip)["weights"]
-        h = frame.curvature
+        h = jnp.where(t > 0, _seen(frame, p - state.p, g - state.g, ask.deviation("gradient")), frame.curvature)
+        frame = frame._replace(curvature=h)
         u, w = self._prox(problem, frame, p - g / h, state)
         tail = max(1, self.steps // 2)
         place = t - (self.steps - tail)  # of this iterate among those that count
         x = jax.tree.map(lambda x, w: jnp.where(place <= 0, w, x + (w - x) / (place + 1.0)), state.x, w)
-        return WhitenedState(u, u - state.u, frame, x), Report(state.x, trees.norm(g))
+        return WhitenedState(u, u - state.u, frame, p, g, x), Report(state.x, trees.norm(g))
 
     def params(self, state: WhitenedState) -> PyTree:
         """Return weights and intercept of the rows as they are."""
@@ -264,7 +276,10 @@ class Whitened(Method[ERM]):
         # loss that bends then takes no harm, a squared one would overshoot.
         together = jnp.maximum(1.0, length) if self.diagonal and loss.lipschitz is None else 1.0
         curvature = chosen.curvature * together * _curvature(loss, outputs)
-        return Frame(basis, chosen.clip * slope * length, curvature, chosen.momentum)
+        # x̂x̂ᵀ has mean A, and ‖x‖² ≤ 1 + s². Of a diagonal alone, all columns may be one.
+        longest = (1 + self.constant**2) / jnp.square(scale.astype(jnp.float32))
+        most = _curvature(loss, 1) * longest * (len(basis) if self.diagonal else 1)
+        return Frame(basis, chosen.clip * slope * length, curvature, jnp.maximum(most, curvature), chosen.momentum)
 
     def _weights(self, joined: jax.Array, like: PyTree) -> PyTree:
         """Return one matrix of all coefficients as weights and intercept."""
@@ -298,6 +313,18 @@ class Whitened(Method[ERM]):
         w = basis @ q
         w, _, _ = jax.lax.fori_loop(0, _INNER, move, (w, w, jnp.float32(1)))
         return inverse @ w, self._weights(w, state.x)
+
+
+def _seen(frame: Frame, moved: jax.Array, change: jax.Array, deviation: jax.Array) -> jax.Array:
+    """Return the step's h after a move that changed the answer: what was seen, where that is far more than h.
+
+    Along the move, of length m, the difference of two answers has noise of √2σ; three deviations are taken off. A
+    momentum of .7 bears 1.4 times h, so that what is below 1.3 of it is left as it is.
+    """
+    length = jnp.maximum(jnp.linalg.norm(moved), 1e-30)
+    noise = 3 * math.sqrt(2) * deviation * frame.clip
+    seen = (jnp.vdot(moved, change) / length - noise) / length
+    return jnp.where(seen > _TOO_MUCH * frame.curvature, jnp.minimum(seen, frame.most), frame.curvature)
 
 
 def noise_energy(loss: LinearLoss, outputs: int, effective: Any, deviation: Any) -> Any:
