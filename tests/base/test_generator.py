@@ -151,7 +151,7 @@ def functions(key, i):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_compiled_vectorised_and_looped_draws_are_the_eager_ones():
     eager = functions(KEY, 2)
     others = (

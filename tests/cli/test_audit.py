@@ -32,14 +32,14 @@ def run(tmp_path):
 
 @pytest.mark.slow
 def test_an_honest_run_stands(run):
-    """300 runs show some of ε = 2, and no more than the training claims of it: the threshold has the rest."""
-    shown = gossamer("audit", run, "--runs", "300", "--json")
+    """1000 runs show some of ε = 2, and no more than the training claims of it: the threshold has the rest."""
+    shown = gossamer("audit", run, "--runs", "1000", "--json")
     content = json.loads(shown.stdout)
     assert content["stands"]
     assert content["certificate"]["holds"]
     assert 0.2 < content["canary"]["epsilon_lower_bound"] <= content["canary"]["claimed_epsilon"] <= 2.0
-    # All of 150 runs told apart from 150: Clopper and Pearson's bound on either rate, at 2.5 % each.
-    wrong = 1 - 0.025 ** (1 / 150)
+    # All of 500 runs told apart from 500: Clopper and Pearson's bound on either rate, at 2.5 % each.
+    wrong = 1 - 0.025 ** (1 / 500)
     assert content["canary"]["most_provable_epsilon"] == pytest.approx(math.log(1 / wrong - 1), rel=0.01)
     assert content["membership"]["private"]
     assert "by a canary" in shown.stderr

@@ -275,7 +275,7 @@ def test_a_mistake_is_one_line_and_costs_nothing(places, tmp_path, name):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_weak_delta_that_is_meant_is_taken_and_a_bad_test_table_loses_nothing(inputs, tmp_path):
     table, _ = inputs
     (tmp_path / "later.csv").write_text("age,bill,ward,ill\n5,5,A,perhaps\n")

@@ -142,7 +142,7 @@ def test_without_noise_it_is_least_squares_and_its_sandwich(converged):
 
     Where the training ended early errors are larger, and on this table intervals are wider.
     """
-    method = gs.methods.GD(steps=400, learning_rate=0.9, clip=10.0) if converged else Shortened(5)
+    method = gs.methods.GD(steps=400, learning_rate=0.9, clip=10.0) if converged else Shortened(1)
     model = PrivateLinearRegression(np.inf, target_bound=3.0, fit_intercept=converged, method=method, **PUBLIC)
     model.fit(X, TARGETS)
     rows = np.column_stack([X, np.ones(400)]) if converged else X
@@ -157,7 +157,7 @@ def test_without_noise_it_is_least_squares_and_its_sandwich(converged):
         assert (model.intercept_interval_ == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_table_that_is_too_small_keeps_its_model_and_has_no_intervals():
     def fitted(**options):
         method = Shortened(3)
@@ -178,7 +178,7 @@ BUDGET = gs.Budget(2.0, 1e-3)
 TRAINED = {"weights": jnp.array([2.0, -1.0]), "intercept": jnp.float32(-1.0)}
 
 
-@pytest.mark.slow(each=True)
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [gs.objectives.logistic, gs.objectives.squared], ids=["logistic", "squared"])
 @pytest.mark.parametrize("record", [(np.array([0.0, 1.0]), 1.0), (np.array([1e30, 1.0]), 1e30)], ids=["far", "huge"])
 def test_what_is_asked_moves_by_what_is_charged(loss, record):

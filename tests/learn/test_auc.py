@@ -69,7 +69,7 @@ def test_scores_probabilities_and_labels_agree():
     np.testing.assert_array_equal(named.decision_function(X), scores)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_share_is_bought_within_the_budget():
     """The certificate has one more query, holds when it is recomputed, and its parts add up to what was promised."""
     fitted = model(positive_share=None, epsilon=1.0, delta=1e-5).fit(X, Y)

@@ -143,7 +143,7 @@ def test_additive_models_are_made_of_the_number_of_persons():
     assert posed(1) == posed(4)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_additive_models_of_persons_learn_and_buy_histograms_by_persons():
     public = {"bounds": (-4, 4), "classes": [0, 1], "rows_per_person": 3, "random_state": 0}
     model = PrivateAdditiveClassifier(20.0, 1e-4, **public).fit(X, Y, person=IDS)

@@ -266,6 +266,7 @@ def test_what_a_loser_bought_is_not_kept(table, monkeypatch):
     def solve(stages, n, budget, *, key, progress):
         answers = {POSITIVES: jnp.array([-1.0, 1.0]) * next(bought), "score": {"score": 0.0}}
         trained = stages[1].pose(answers)
+        answers["training"] = trained.init
         certificate = certify(gs.plan(trained.method, n, budget), trained.problem, None, False)
         return Outcome(SimpleNamespace(certificate=certificate, history={}, params=trained.init), answers)
 

@@ -143,7 +143,7 @@ def test_settings_of_theorem_7():
             DoubleSpider.for_problem(1_000, 1, budget, problem=other, lipschitz=1.0, smoothness=0.5, gap=1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("radius", [None, 0.2])
 def test_penalties_and_sets_hold(radius):
     """A weight of 0.1‖x‖₁ keeps useless coordinates at exactly 0; a ball of 0.3 is not left."""

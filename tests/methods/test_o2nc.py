@@ -52,7 +52,7 @@ def test_replay(method):
 
 
 @pytest.mark.hostile
-@pytest.mark.slow
+@pytest.mark.deep
 def test_sensitivity():
     worst = {}
     for name, record in HOSTILE.items():
@@ -241,7 +241,7 @@ def test_it_finds_a_minimum_behind_a_kink():
     assert np.all(np.abs(np.asarray(found)[:, 0] - np.median(z)) < 0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_set_is_not_left_and_no_value_is_asked_outside():
     """|x − 2| on [−1, 1]: the answer is inside, and a value that is huge outside is never met."""
 

@@ -44,7 +44,7 @@ def test_adam_trains_and_its_certificate_names_it():
     assert gs.Certificate.from_json(result.certificate.to_json()) == result.certificate
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_adam_is_post_processing():
     """Answers that are replayed on other records give the same memory and the same iterate, bit for bit."""
     linear = gs.ERM(lambda x, record: -(record @ x))

@@ -99,7 +99,7 @@ def test_only_zeroth_order_methods_solve_it():
         gs.solve(gs.BlackBox(lambda x, z: x), X, METHOD, BUDGET, init=jnp.zeros(2))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_diagnostics_of_a_black_box_show_its_objective_alone():
     problem = gs.BlackBox(lambda x, z: jnp.abs(x[0] - z[0]))
     method = gs.methods.O2NC(steps=2, inner_steps=2, output="last")

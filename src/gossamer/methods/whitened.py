@@ -208,7 +208,7 @@ class Whitened(Method[ERM]):
         zero = _joined(trees.zeros_like(params))
         size = len(zero)
         frame = Frame(jnp.zeros(size if self.diagonal else (size, size)), *map(jnp.float32, (0, 1, 1, 0)))
-        return WhitenedState(zero, zero, frame, zero, zero, trees.zeros_like(params))
+        return WhitenedState(zero, zero, frame, p=zero, g=zero, x=trees.zeros_like(params))
 
     def step(self, problem: ERM, ask: Ask, state: WhitenedState, t: jax.Array) -> tuple[WhitenedState, Report]:
         """Look once, at first; then u ← prox(p − Q(∇ℓ(p; z), C)/h) with p = u + βv."""
@@ -238,7 +238,7 @@ class Whitened(Method[ERM]):
         tail = max(1, self.steps // 2)
         place = t - (self.steps - tail)  # of this iterate among those that count
         x = jax.tree.map(lambda x, w: jnp.where(place <= 0, w, x + (w - x) / (place + 1.0)), state.x, w)
-        return WhitenedState(u, u - state.u, frame, p, g, x), Report(state.x, trees.norm(g))
+        return WhitenedState(u, u - state.u, frame, p=p, g=g, x=x), Report(state.x, trees.norm(g))
 
     def params(self, state: WhitenedState) -> PyTree:
         """Return weights and intercept of the rows as they are."""
