@@ -71,6 +71,7 @@ def test_a_search_has_the_shape_of_an_estimator_and_one_certificate(table):
     assert checked.ok
     assert 0.97 * 2.0 < checked.epsilon <= 2.0 * 1.01
     assert any("How many were made is secret" in sentence for sentence in certificate.assumptions)
+    assert not any("all hyper-parameters" in sentence for sentence in certificate.assumptions)  # that would be false
 
     again = make_pipeline(FunctionTransformer(lambda X: X / 2), search).fit(X, y)
     assert again.predict(X).shape == (N,)

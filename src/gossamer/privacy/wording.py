@@ -32,10 +32,8 @@ _IDS: dict[IdRule, str] = {
     "normalised": "no row is without an id.",
     "normalised, missing ones apart": "each row without an id counts as a person of its own.",
 }
-_ALWAYS = (
-    "The loss, the starting point and all hyper-parameters were chosen without looking at these records.",
-    "The attacker sees the result and everything public about the run, but neither memory nor running times.",
-)
+_CHOSEN = "The loss, the starting point and {} were chosen without looking at these records."
+_ATTACKER = "The attacker sees the result and everything public about the run, but neither memory nor running times."
 _COVERS: dict[Covers, tuple[str, ...]] = {
     "bits": (
         "The promise is about the bits that are released: sums and noise are whole numbers, and the noise is large "
@@ -61,7 +59,9 @@ _DIAGNOSTICS = "Non-private diagnostics were computed and looked at: they are ou
 def conditions(certificate: "Certificate") -> tuple[str, ...]:
     """Return what must be true for the guarantee to hold, and what else a reader must know about it."""
     unit = certificate.unit
-    sentences = [_NEIGHBORS[unit.name][certificate.neighbors], *_unit(unit), _PUBLIC[unit.name], *_ALWAYS]
+    chosen = "all hyper-parameters" if certificate.selection is None else "all that was not searched for"
+    sentences = [_NEIGHBORS[unit.name][certificate.neighbors], *_unit(unit), _PUBLIC[unit.name]]
+    sentences += [_CHOSEN.format(chosen), _ATTACKER]
     sentences += _COVERS[certificate.covers]
     if any(isinstance(query.sampling, Discovery) for query in certificate.schedule):
         sentences.append(
