@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from testkit.run_folders import gossamer
 
+from gossamer.engine.bounds import BOUNDS
+from gossamer.engine.deciding import THRESHOLD
+from gossamer.learn._buying import CLASSES
 from gossamer.privacy.budget_file import BudgetFile
 from gossamer.runs.auditing import attack_canary
 from gossamer.runs.folder import load, load_certificate
@@ -95,7 +98,7 @@ def test_what_is_not_declared_of_persons_is_bought_by_persons(tmp_path):
     certificate = load_certificate(tmp_path / "run")
     assert (certificate.n, certificate.unit.column, certificate.leaks) == (3000, "patient", ())
     assert certificate.verify()
-    assert {each.name for each in certificate.purchases} == {"classes of the target", "bounds of columns"}
+    assert {each.name for each in certificate.purchases} == {CLASSES, BOUNDS, THRESHOLD}
     kept = load(tmp_path / "run").schema
     assert (kept.columns["age"].kind.low, kept.columns["age"].kind.high) == pytest.approx((28, 72), abs=8)
     gossamer("schema", path, *whom, "--private", "--certificate", bought, "--out", tmp_path / "schema.toml")

@@ -10,7 +10,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from testkit.shortened import Shortened
 
 import gossamer as gs
+from gossamer.engine.bounds import BOUNDS
+from gossamer.engine.deciding import THRESHOLD
 from gossamer.learn import PrivateMLPClassifier
+from gossamer.learn._buying import CLASSES
 from gossamer.learn.mlp import default_method
 
 RNG = np.random.default_rng(0)
@@ -60,7 +63,7 @@ def test_persons_and_frames():
     assert (fitted.certificate_.unit.name, fitted.certificate_.n) == ("person", 1024)
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
     bought = model(data_norm=None, classes=None, epsilon=8.0, method=Shortened()).fit(frame, Y)
-    assert [each.name for each in bought.certificate_.purchases] == ["classes of the target", "bounds of columns"]
+    assert [each.name for each in bought.certificate_.purchases] == [CLASSES, BOUNDS, THRESHOLD]
     assert bought.predict(frame).shape == (2048,)
 
 

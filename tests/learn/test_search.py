@@ -20,6 +20,7 @@ import gossamer as gs
 from gossamer.base.entropy import new_key
 from gossamer.base.exceptions import DivergedError
 from gossamer.engine.bounds import BOUNDS
+from gossamer.engine.deciding import THRESHOLD
 from gossamer.engine.shares import POSITIVES
 from gossamer.engine.stages import Outcome
 from gossamer.learn import PrivateAUCClassifier, PrivateLogisticRegression, PrivateSearch
@@ -294,8 +295,10 @@ def test_the_bounds_that_a_released_model_bought_are_those_of_its_own_trial(monk
         found.append(candidate.estimator.encoder_.columns_.columns)
     assert search.best_estimator_.encoder_.columns_.columns == found[0] != found[1]
     certificate = search.certificate_
-    assert [each.name for each in certificate.purchases] == [BOUNDS, "score"]
-    assert all({BOUNDS, "score"} < {query.name for query in each} for each in certificate.selection.schedules)
+    assert [each.name for each in certificate.purchases] == [BOUNDS, THRESHOLD, "score"]
+    assert all(
+        {BOUNDS, THRESHOLD, "score"} < {query.name for query in each} for each in certificate.selection.schedules
+    )
     assert certificate.verify()
     assert not dataclasses.replace(certificate, epsilon=1.9).verify()
 
