@@ -95,7 +95,7 @@ def test_gossamer_audit_rehearses_a_run_once(tmp_path):
     content = json.loads(gossamer("audit", run, "--canaries", "200", "--json").stdout)
     assert content["stands"] and 0 <= content["epsilon_lower_bound"] <= 2.0
     (kept,) = json.loads((run / "audits.json").read_text())
-    assert kept["epsilon_claimed"] == 2.0
+    assert 1.8 < kept["epsilon_claimed"] < 2.0  # the training's; the threshold has the rest
     gs.bundle(run, tmp_path / "evidence.zip")
 
 

@@ -78,13 +78,16 @@ def test_a_purchase_is_moved_as_far_as_it_is_charged_for_and_no_further(name, un
 @pytest.mark.parametrize("oracle", [Oracle, HalfOracle])
 @pytest.mark.parametrize("name", PURCHASES)
 def test_an_attack_on_a_purchase_of_persons_and_its_twin(name, oracle):
-    """Lower bounds of ε with 95 % confidence: a twin with less noise is found out."""
+    """Lower bounds of ε with 95 % confidence: a twin with less noise is found out.
+
+    By one statistic of many answers, of which bounds of columns have 13, so that less than half of ε may be seen.
+    """
     problem, data, record, how = posed(name, "persons")
     found = gs.audit.empirical_epsilon(
         problem, data, 0, record, how["method"], BUDGET, init=how["init"], runs=16_384, oracle=oracle
     )
     assert bool(found) == (oracle is Oracle)
-    assert found.lower_bound > 0.5 * BUDGET.epsilon
+    assert found.lower_bound > 0.4 * BUDGET.epsilon
 
 
 HOSTILE = [

@@ -33,7 +33,8 @@ def plan(label):
     """Return the plan of a search over two learning rates; the first record's label is given."""
     X, y = np.ones((N, 1)), np.array([label, *(np.arange(N - 1) % 2)])
     one = gs.methods.GD(steps=1, learning_rate=0.5, clip=0.5)
-    model = PrivateLogisticRegression(data_norm=1.0, classes=[0, 1], method=one, fit_intercept=False)
+    told = {"data_norm": 1.0, "classes": [0, 1], "threshold": 0.5}
+    model = PrivateLogisticRegression(**told, method=one, fit_intercept=False)
     grid = {"method": [dataclasses.replace(one, learning_rate=1.5)]}
     return PrivateSearch(model, grid, EPSILON, DELTA, trials=TRIALS, most=60).rehearse(X, y)
 
