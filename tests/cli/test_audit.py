@@ -9,19 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from testkit.run_folders import finished_run, gossamer
+from testkit.twins import NearlySilentOracle
 
 from gossamer.audit import EmpiricalEpsilon
-from gossamer.oracle import Oracle
 from gossamer.runs import auditing
 from gossamer.runs.folder import load
 from gossamer.runs.synthetic import synthetic_table
-
-
-class NearlySilent(Oracle):
-    """Adds a tenth of the noise."""
-
-    def noise_multiplier(self, query):
-        return 0.1 * super().noise_multiplier(query)
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def test_an_honest_run_stands(run):
 @pytest.mark.deep
 def test_too_little_noise_is_caught_by_the_canary(run, monkeypatch):
     """The same command, on an oracle with a tenth of the noise; about a table of one's own it says what is secret."""
-    attack = functools.partial(auditing.audit.empirical_epsilon, oracle=NearlySilent)
+    attack = functools.partial(auditing.audit.empirical_epsilon, oracle=NearlySilentOracle)
     monkeypatch.setattr(auditing.audit, "empirical_epsilon", attack)
     table = finished_run() / "table.csv"
     shown = gossamer("audit", run, "--runs", "300", "--table", table, code=1)

@@ -20,6 +20,13 @@ class QuietOracle(Oracle):
         return 0.7 * super().noise_multiplier(query)
 
 
+class NearlySilentOracle(Oracle):
+    """Adds a tenth of the noise: for attacks by a few of many answers, which do not find out less."""
+
+    def noise_multiplier(self, query):
+        return 0.1 * super().noise_multiplier(query)
+
+
 class BatchMeanOracle(Oracle):
     """Clips the mean of the sample instead of each record (as printed in DRO Alg. 2 and SOSP Alg. 3)."""
 
